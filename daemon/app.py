@@ -30,6 +30,8 @@ from tooltap.daemon.journal.open import open_journal
 from tooltap.daemon.search.search import Search, place_of_index
 from tooltap.daemon.server.requests import OUTPUT_CACHE_BYTES, OUTPUT_TTL, OutputCache, Requests
 from tooltap.daemon.server.server import Server
+from tooltap.daemon.sessions.prices import state
+from tooltap.daemon.sessions.usage import bill
 from tooltap.daemon.system.clock import ClockWatch, wall_clock
 from tooltap.daemon.system.listener import Listener
 from tooltap.daemon.system.logs import faults, get_logger, lines_left_out
@@ -128,14 +130,18 @@ class Daemon:
         self._opening.cancel()
 
     def apply(self, config: Config) -> None:
-        """Apply the settings of a reloaded configuration that take effect while the daemon runs: `tools` and
-        `rewriting`."""
+        """Apply the settings of a reloaded configuration that take effect while the daemon runs: `tools`, `rewriting`,
+        `usage` and `prices`."""
         self._policy.rules = Rules(config.tools)
         self._rewriter.bounds = config.rewriting
+        bill(config.usage)
+        state(config.prices)
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Serve; `ready` is called when clients can connect. Raises `ListenError`, `JournalError` and `ConfigError`."""
         config = self.config
+        bill(config.usage)
+        state(config.prices)
         self._watchdog.is_reporting = False
         with self._watchdog, Listener(config.socket_path) as listener, self._listen_to_browsers() as browsers:
             with self._opening:  # its server may be away

@@ -12,6 +12,8 @@ import msgspec
 
 from tooltap.daemon.journal.interface import PlaceError
 from tooltap.daemon.journal.open import Place, parse_place
+from tooltap.daemon.sessions.prices import Price
+from tooltap.daemon.sessions.usage import Billing
 from tooltap.daemon.system.paths import journal_path, socket_path, web_token_path
 from tooltap.daemon.system.tcp import parse_address
 from tooltap.daemon.taps.follow.settings import Follow
@@ -84,7 +86,8 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The fields are the keys of the TOML file; `stream`, `follow`, `web`, `rewriting` and `tools.NAME` are tables."""
+    """The fields are the keys of the TOML file; `stream`, `follow`, `web`, `usage`, `rewriting`, `prices.NAME` and
+    `tools.NAME` are tables."""
 
     socket: str | None = None
     """Default: `$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory."""
@@ -126,6 +129,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     web: Web = Web()
     tools: dict[str, ToolRule] = {}
     """How results are shown to the user, by the tool's canonical name; `"*"`: for every tool."""
+    usage: Billing = Billing()
+    """Subscriptions and budgets."""
+    prices: dict[str, Price] = {}
+    """Prices of models, by their names, which take precedence over the list prices."""
     rewriting: Rewriting = Rewriting()
     """Bounds of the commands that make views: see `views/rules.py`."""
 
@@ -171,7 +178,9 @@ def load_config(path: Path | None = None, *, unless_set: dict[str, Any] | None =
         tools = {
             name: _tool(name, table) for name, table in _convert(settings.pop("tools", {}), Tables, "tools").items()
         }
-        return msgspec.structs.replace(_convert(settings, Config), tools=tools)
+        stated = _convert(settings.pop("prices", {}), Tables, "prices")
+        prices = {name: _convert(table, Price, "prices", name) for name, table in stated.items()}
+        return msgspec.structs.replace(_convert(settings, Config), tools=tools, prices=prices)
     except _Mistake as mistake:
         line = line_of(text, mistake.keys) if mistake.keys else None
         place = "configuration" if path is None else str(path) if line is None else f"{path}:{line}"

@@ -16,6 +16,27 @@ def dollars(cost: float | None, digits: int = 2) -> str | None:
     return None if cost is None or not 0 <= cost <= MOST_DOLLARS else f"${cost:,.{digits}f}"
 
 
+def cost_word(estimated: bool | None, is_bound: bool | None) -> str:
+    """The word before a cost: `about ` if it is estimated; `at least ` if from tokens that are a lower bound."""
+    return "" if not estimated else "at least " if is_bound else "about "
+
+
+def bound(is_bound: bool) -> str:
+    """The mark before a figure that is a lower bound."""
+    return "≥" if is_bound else ""
+
+
+def written(tokens: int) -> str:
+    """What is said beside output tokens that are a lower bound: an estimate."""
+    return f"by the text, about {amount(tokens)} output tokens"
+
+
+def over_budget(period: str, spent: float, limit: float) -> str | None:
+    """`over budget today: $23.10 of $20.00`; None if it is not exceeded. `period`: `day` or `month`."""
+    when = "today" if period == "day" else "this month"
+    return f"over budget {when}: {dollars(spent)} of {dollars(limit)}" if spent > limit else None
+
+
 def duration(milliseconds: float) -> str:
     """`80 ms`, `12.3 s`, `2 min 3 s`, `1 h 4 min`, `3 d 2 h`. A clock that went back gives `0 ms`."""
     if milliseconds < 1_000:

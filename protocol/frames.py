@@ -79,7 +79,7 @@ class SessionsRequest(_Request, kw_only=True, tag="sessions"):
     since: Seq | None = None
     """Only sessions whose last event happened then or later, in milliseconds since the epoch."""
     until: Seq | None = None
-    """Only sessions whose last event happened before then."""
+    """Only sessions whose first event happened before then."""
     changed_after: Seq | None = None
     """Only sessions with events after this `seq`."""
     empty: bool = False
@@ -118,7 +118,7 @@ class SearchRequest(_Request, kw_only=True, tag="search"):
 
 class UsageRequest(_Request, kw_only=True, tag="usage"):
     """Asks for sums of tokens and costs, grouped `by` one property. A session counts if it has one of the values of
-    each filter that is given. Days are in UTC."""
+    each filter that is given."""
 
     by: UsageKey = "day"
     """`agent` is the provider; a `subagent` is named with its session, as `<session>/<subagent>`."""
@@ -129,6 +129,8 @@ class UsageRequest(_Request, kw_only=True, tag="usage"):
     """Only days from the one that contains this time, in milliseconds since the epoch."""
     until: Seq | None = None
     """Only days that begin before this time, in milliseconds since the epoch."""
+    zone: Annotated[str, msgspec.Meta(min_length=1, max_length=100)] | None = None
+    """IANA name of the time zone of the days, such as `Europe/Berlin`; absent: UTC."""
 
 
 class EventRequest(_Request, kw_only=True, tag="event"):

@@ -299,6 +299,10 @@ class UsageRow(_Result, kw_only=True):
     cache_write_tokens: int
     reasoning_tokens: int
     """Included in `output_tokens`."""
+    estimated_output_tokens: int | None = None
+    """Present if `output_tokens` is only a lower bound: an estimate from the recorded text. Then an estimated cost is a
+    lower bound, too.
+    """
     cost_usd: float | None = None
     """The cost of all tokens whose cost is known."""
     cost_estimated: bool = False
@@ -318,6 +322,16 @@ class PricesInfo(_Result, kw_only=True):
     """The latest day on which one of its prices was checked."""
 
 
+class BudgetInfo(_Result, kw_only=True):
+    """What was spent of a budget that the user has set."""
+
+    period: Literal["day", "month"]
+    """Today, or this month, in the time zone of the request."""
+    limit_usd: float
+    spent_usd: float
+    """The cost that is known of the agents that no subscription pays."""
+
+
 class UsageResult(_Result, kw_only=True):
     """Days are listed newest first; other rows are listed by cost, highest first."""
 
@@ -325,6 +339,10 @@ class UsageResult(_Result, kw_only=True):
     total: UsageRow
     prices: PricesInfo | None = None
     """Absent if the daemon cannot estimate costs."""
+    subscriptions: list[str] | None = None
+    """The agents among these that a subscription pays, by the setting `usage.subscription`: their cost is no bill."""
+    budgets: list[BudgetInfo] | None = None
+    """The budgets that are set, in a reply for all sessions."""
     complete: bool
     """False if there are more rows than fit into a reply."""
 

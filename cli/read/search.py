@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit
 from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
-from tooltap.cli.common.options import UNITS, name_hint
+from tooltap.cli.common.moments import Moment
+from tooltap.cli.common.options import name_hint
 from tooltap.cli.common.printing import (
     at_terminal,
     joined,
@@ -33,18 +33,6 @@ PER_SESSION = 3
 """Hits shown of each session, unless only one is searched."""
 OPTIONS = {"provider": "agent", "status": "state"}
 """Key of a search request -> name of its option, where they differ."""
-
-
-def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """Parse a date, or a duration ago (`2h`), and return milliseconds since the epoch."""
-    if value is None:
-        return None
-    if ago := re.fullmatch(r"(\d{1,9})([smhdw])", value):
-        return max(0, time.time_ns() // 1_000_000 - int(ago[1]) * UNITS[ago[2]] * 1_000)
-    try:
-        return max(0, int(datetime.fromisoformat(value).timestamp() * 1_000))
-    except (ValueError, OverflowError):
-        raise click.BadParameter(f"{value!r} is neither a duration such as 2h or 7d nor a date", ctx, param) from None
 
 
 @click.command(
@@ -84,8 +72,8 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> in
     type=Choice(STATUSES),
     help="Sessions in this state. May be repeated.",
 )
-@click.option("--since", callback=_moment, metavar="TIME", help="Events since then: 2h, 7d, 2026-11-24.")
-@click.option("--until", callback=_moment, metavar="TIME", help="Events until then.")
+@click.option("--since", type=Moment(), metavar="TIME", help="Events since then: 2h, 7d, 2026-11-24.")
+@click.option("--until", type=Moment(is_end=True), metavar="TIME", help="Events until then; a day is included.")
 @click.option(
     "--session",
     metavar="NAME",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -16,7 +15,7 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit, terminal_columns
 from tooltap.cli.common.commands import Choice, Group, did_you_mean
 from tooltap.cli.common.connection import request, socket_option, wait_option
-from tooltap.cli.common.options import UNITS
+from tooltap.cli.common.moments import Moment
 from tooltap.cli.common.printing import (
     MAX_ID,
     at_terminal,
@@ -30,7 +29,7 @@ from tooltap.cli.common.printing import (
     wants_colour,
     warn,
 )
-from tooltap.daemon.formats import counted, dollars
+from tooltap.daemon.formats import bound, counted, dollars
 from tooltap.daemon.sessions.listing import folder_name, names_of, origins_of
 from tooltap.daemon.sessions.worktrees import project_of_path
 
@@ -38,22 +37,6 @@ NO_EVENTS = "the journal has no events yet; start an agent with `tooltap run -- 
 PAGE = 1_000
 """Sessions per request."""
 STATUSES = ("running", "waiting", "failed", "completed", "interrupted")
-_AGE = re.compile(r"([0-9]{1,9})([smhd])")
-
-
-class Moment(click.ParamType[int]):
-    """Option type for a time: a duration ago (`90s`, `10m`, `2h`, `1d`), or a local date (`2026-11-24`,
-    `2026-11-24T09:30`). Converts it to milliseconds since the epoch."""
-
-    name = "moment"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if (match := _AGE.fullmatch(value)) is not None:
-            return max(int((time.time() - int(match[1]) * UNITS[match[2]]) * 1_000), 0)
-        try:
-            return max(int(datetime.fromisoformat(value).timestamp() * 1_000), 0)
-        except (ValueError, OverflowError, OSError):
-            self.fail(f"{value!r} is not an age such as 2h or 1d, nor a date such as 2026-11-24", param, ctx)
 
 
 @click.group(
@@ -75,7 +58,9 @@ class Moment(click.ParamType[int]):
     "--project", multiple=True, metavar="DIR", help="Sessions in this directory, or in directories with this name."
 )
 @click.option("--since", type=Moment(), metavar="WHEN", help="Active at this time or later: 2h, 7d, 2026-11-24.")
-@click.option("--until", type=Moment(), metavar="WHEN", help="Last active before this time.")
+@click.option(
+    "--until", type=Moment(is_end=True), metavar="WHEN", help="Begun before this time, or on this day or earlier."
+)
 @click.option("--empty", is_flag=True, help="Also sessions in which nothing was asked, said or done.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all fields.")
 @wait_option
@@ -329,8 +314,15 @@ def _tokens(session: Session) -> str:
     tokens = (session.get("inputTokens") or 0) + (session.get("outputTokens") or 0)
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if tokens >= size:
-            return f"{tokens / size:.1f}{unit}" if tokens < 10 * size else f"{tokens // size}{unit}"
+            shown = f"{tokens / size:.1f}{unit}" if tokens < 10 * size else f"{tokens // size}{unit}"
+            return bound("estimatedOutputTokens" in session) + shown
     return str(tokens or "")
+
+
+def _cost(session: Session) -> str:
+    cost = dollars(session.get("costUsd"))
+    is_bound = bool(session.get("costEstimated")) and "estimatedOutputTokens" in session
+    return "" if cost is None else bound(is_bound) + cost
 
 
 def _duration(session: Session) -> str:
@@ -370,7 +362,7 @@ _COLUMNS = (
     _Column("CALLS", 6, 3, _text("calls"), right=True),
     _Column("ERRORS", 6, 6, _text("errors"), right=True),
     _Column("TOKENS", 6, 7, _tokens, right=True),
-    _Column("COST", 8, 2, lambda session: dollars(session.get("costUsd")) or "", right=True),
+    _Column("COST", 8, 2, _cost, right=True),
     _Column("TIME", 7, 5, _duration, right=True),
     _Column("FROM", 24, 9, _origin),
     _Column("LAST", 10, 0, _moment, right=True),

@@ -487,10 +487,12 @@ def _head_facts(session: dict[str, Any]) -> Iterator[str]:
     tokens = [session.get(key) for key in ("inputTokens", "outputTokens")]
     if any(isinstance(number, int) for number in tokens):
         given, written = (rounded(number) if isinstance(number, int) else "?" for number in tokens)
-        yield f"{given} in, {written} out"
+        is_bound = "estimatedOutputTokens" in session
+        yield f"{given} in, {'at least ' if is_bound else ''}{written} out"
     cost = session.get("costUsd")
     if isinstance(cost, int | float) and (shown := dollars(cost)):
-        yield shown
+        is_bound = bool(session.get("costEstimated")) and "estimatedOutputTokens" in session
+        yield f"{'at least ' if is_bound else ''}{shown}"
     yield short(session["session"], 100)
 
 

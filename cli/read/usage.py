@@ -12,34 +12,13 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit, fit_end, padded, terminal_columns, wrapped
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
+from tooltap.cli.common.moments import Day
 from tooltap.cli.common.printing import at_terminal, say, say_object, say_text, short
 from tooltap.cli.read.sessions import NO_EVENTS
-from tooltap.daemon.formats import counted
+from tooltap.daemon.formats import bound, counted, over_budget
+from tooltap.daemon.system.zone import zone_name
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
-DAY_MS = 86_400_000
-
-
-def _in_days(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
-    """Parse a day, or an age in days, as days since the epoch (UTC)."""
-    import re
-    import time
-    from datetime import date
-
-    if value is None:
-        return None
-    today = time.time_ns() // (DAY_MS * 1_000_000)
-    if re.fullmatch(r"[0-9]{1,5}d", value):
-        return max(0, today - int(value[:-1]))
-    try:
-        day = (date.fromisoformat(value) - date(1970, 1, 1)).days
-    except ValueError:
-        day = -1
-    if day < 0:
-        raise click.BadParameter(
-            "expected a day such as 2026-11-24, or an age in days such as 7d", context, option
-        ) from None
-    return day
 
 
 @click.command(
@@ -52,8 +31,8 @@ def _in_days(context: click.Context, option: click.Parameter, value: str | None)
     ),
 )
 @click.option("--by", type=click.Choice(BY), default="day", show_default=True, help="What to group by.")
-@click.option("--since", callback=_in_days, metavar="DAY", help="The first day: 2026-11-24, or 7d for a week ago.")
-@click.option("--until", callback=_in_days, metavar="DAY", help="The last day.")
+@click.option("--since", type=Day(), metavar="DAY", help="The first day: 2026-11-24, or 7d for a week ago.")
+@click.option("--until", type=Day(is_end=True), metavar="DAY", help="The last day.")
 @click.option(
     "--session", multiple=True, metavar="ID", shell_complete=completion.sessions, help="Only this session; repeatable."
 )
@@ -66,16 +45,16 @@ def command(
     """Show sums of the tokens and costs of sessions.
 
     A cost is the agent's own figure if it states one. Otherwise it is an estimate from the prices of the models, marked
-    with ~. Days are in UTC.
+    with ~. Days are those of your time zone.
     """
-    if since is not None and until is not None and until < since:
+    if since is not None and until is not None and until <= since:
         raise click.UsageError("--until is before --since")
     bounds: dict[str, Any] = {
-        "since": None if since is None else since * DAY_MS,
-        "until": None if until is None else (until + 1) * DAY_MS,
+        "since": since,
+        "until": until,
         "session": session or None,
     }
-    found = request(socket, "usage", by=by, **bounds)
+    found = request(socket, "usage", by=by, zone=zone_name(), **bounds)
     if as_json:
         say_object(found)
         return
@@ -146,9 +125,18 @@ def _notes(by: str, found: dict[str, Any]) -> list[str]:
         version = f"genai-prices {prices['version']}{day}" if prices else "another installation"
         of = ", ".join(total.get("priceModels") or ())
         notes.append(f"~ estimated from the prices of {short(version)}{f', of {short(of, 200)}' if of else ''}")
+    if (written := total.get("estimatedOutputTokens")) is not None:
+        notes.append(
+            f"≥ at least: an agent stores fewer output tokens than its text has, about {_tokens(written)} in all"
+        )
     if unpriced := total.get("unpricedTokens"):
         where = "" if by == "model" else "; `--by model` shows of which models"
         notes.append(f"+ and {counted(unpriced, 'token')} whose cost is not known{where}")
+    if subscriptions := found.get("subscriptions"):
+        notes.append(f"not a bill: a subscription pays {short(', '.join(subscriptions), 200)}")
+    for one in found.get("budgets") or ():
+        if warning := over_budget(one["period"], one["spentUsd"], one["limitUsd"]):
+            notes.append(warning)
     if prices is None:
         notes.append("no cost is estimated: the daemon cannot import genai-prices")
     if not found["complete"]:
@@ -165,7 +153,9 @@ def _cost(row: dict[str, Any]) -> str:
     if cost is None:
         return "-"
     digits = 2 if cost >= 0.1 or not cost else 4
-    mark, more = "~" if row.get("costEstimated") else "", "+" if row.get("unpricedTokens") else ""
+    is_bound = "estimatedOutputTokens" in row
+    mark = "" if not row.get("costEstimated") else "≥" if is_bound else "~"
+    more = "+" if row.get("unpricedTokens") else ""
     return f"{mark}${cost:,.{digits}f}{more}"
 
 
@@ -180,10 +170,14 @@ def _of(field: str) -> Callable[[dict[str, Any]], str]:
     return lambda row: _tokens(row[field])
 
 
+def _output(row: dict[str, Any]) -> str:
+    return bound("estimatedOutputTokens" in row) + _tokens(row["outputTokens"])
+
+
 _COLUMNS = (
     _Column("COST", _cost, lambda row: row.get("costUsd", "")),
     _Column("INPUT", _of("inputTokens"), lambda row: row["inputTokens"]),
-    _Column("OUTPUT", _of("outputTokens"), lambda row: row["outputTokens"]),
+    _Column("OUTPUT", _output, lambda row: row["outputTokens"]),
     _Column("CACHED", _of("cacheReadTokens"), lambda row: row["cacheReadTokens"], 60),
     _Column("WRITTEN", _of("cacheWriteTokens"), lambda row: row["cacheWriteTokens"], 80),
     _Column("THOUGHT", _of("reasoningTokens"), lambda row: row["reasoningTokens"], 80),

@@ -31,6 +31,7 @@ from tooltap.daemon.journal.interface import (
 from tooltap.daemon.search.query import Tally, Wanted, expression_of
 from tooltap.daemon.search.search import Answer, Search, UnavailableError
 from tooltap.daemon.sessions.listing import FACETS, SessionFilter, SessionPlace, place_of
+from tooltap.daemon.sessions.usage import zone_of
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop import name_task
 from tooltap.daemon.views.results import view_id
@@ -197,6 +198,10 @@ class Requests:
         return result
 
     async def _usage(self, request: UsageRequest) -> dict[str, Any]:
+        try:
+            zone_of(request.zone)
+        except ValueError as error:
+            raise FrameError("bad-frame", f"usage: {error}") from None
         result: dict[str, Any] = msgspec.to_builtins(await self._journal.usage(request))
         rows = _fitting(result["rows"])
         return {**result, "rows": rows, "complete": len(rows) == len(result["rows"])}

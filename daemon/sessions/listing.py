@@ -58,7 +58,7 @@ class SessionFilter(NamedTuple):
     since: int | None = None
     """Minimum time of the last activity, inclusive, in milliseconds since the epoch."""
     until: int | None = None
-    """Maximum time of the last activity, exclusive."""
+    """Maximum time of the first activity, exclusive. So a session is found by every day that it touches."""
     changed_after: int | None = None
     """Only sessions with events after this `seq`."""
     with_empty: bool = True
@@ -70,7 +70,7 @@ class SessionFilter(NamedTuple):
         return (
             all((wanted := getattr(self, key)) is None or session.get(key) in wanted for key in ("session", *FACETS))
             and (self.since is None or last >= self.since)
-            and (self.until is None or last < self.until)
+            and (self.until is None or session.get("firstTs", last) < self.until)
             and (self.changed_after is None or session["lastSeq"] > self.changed_after)
             and (self.with_empty or not session.get("empty"))
         )

@@ -33,12 +33,16 @@ class Projection(ABC):
     """Applies events to the derived rows."""
 
     def apply(
-        self, stream: str, entries: Iterable[tuple[int, Produced]], forks: Mapping[str, str] = MappingProxyType({})
+        self,
+        stream: str,
+        entries: Iterable[tuple[int, Produced]],
+        forks: Mapping[str, str] = MappingProxyType({}),
+        copies: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Apply events of one stream, each with its `seq`. `forks`: see `repetitions.Compared`."""
+        """Apply events of one stream, each with its `seq`. `forks`, `copies`: see `repetitions.Compared`."""
         name: str | None = None
         # A repeated request says nothing of a session that has reported requests of its own.
-        begun = [fork for fork in forks if (known := self._known(fork)) is None or not known.used.parts]
+        found = {fork: forks[fork] for fork in forks if (known := self._known(fork)) is None or not known.used.parts}
         for seq, entry in entries:
             if entry.replay:
                 continue
@@ -49,9 +53,9 @@ class Projection(ABC):
             row.note(seq, entry)
             if (rule := _RULES.get(entry.kind)) is not None:
                 rule(self, stream, row, seq, entry)
-        for fork in begun:
+        for fork, parent in {**found, **copies}.items():
             if (known := self._known(fork)) is not None and known.forked_from is None:
-                self._session(fork, stream, known).forked_from = forks[fork]
+                self._change(fork, known).forked_from = parent
 
     def end_stream(self, stream: str) -> None:
         """Drop the stream's open calls and permissions: it has ended."""
@@ -71,6 +75,10 @@ class Projection(ABC):
     @abstractmethod
     def _known(self, name: str) -> SessionRow | None:
         """Return the session's row; None if there is none."""
+
+    @abstractmethod
+    def _change(self, name: str, row: SessionRow) -> SessionRow:
+        """Return a known session's row, to be changed, though the stream has no events of the session."""
 
     @abstractmethod
     def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:

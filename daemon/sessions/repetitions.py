@@ -10,7 +10,8 @@ and the same session may be tapped and read from a copy. So before events are st
 
 What another stream owns is stored as history: with `replay`, and in no turn. So all readers leave it out.
 
-A session is a fork of another (`forkedFrom`) if the first request that it reports belongs to that one.
+A session is a fork of another (`forkedFrom`) if the first request that it reports belongs to that one, or if it says
+that it has copied a request which that one reports as its own, earlier or later.
 
 A key is a digest of 64 bits, so that a journal can store one for each request. Two of 10 million keys are equal with a
 probability of 3 in a million.
@@ -37,6 +38,8 @@ class Origin(NamedTuple):
     session: str
     event: str = ""
     """Id of the event, if the journal stores it."""
+    history: bool = False
+    """The stream says that it has copied this. So whoever reports it as its own takes it over."""
 
 
 class Compared(NamedTuple):
@@ -45,9 +48,12 @@ class Compared(NamedTuple):
     outputs: Sequence[Produced | OutputChunk]
     """The outputs to store."""
     new: dict[int, Origin]
-    """Keys that are reported for the first time."""
+    """Keys to store: those that are reported for the first time, or taken over."""
     forks: dict[str, str]
-    """Session whose first request in this commit another session owns -> that session."""
+    """Session whose first request in this commit another session owns -> that session. It is a fork unless it has
+    reported requests of its own before."""
+    copies: dict[str, str]
+    """Session that says that it has copied a request -> the session that owns the request."""
 
 
 def key_of(event: Produced) -> int | None:
@@ -87,23 +93,28 @@ def compare(
     stored: list[Produced | OutputChunk] = []
     new: dict[int, Origin] = {}
     forks: dict[str, str] = {}
+    copies: dict[str, str] = {}
     seen: set[str] = set()
     for output in outputs:
         if isinstance(output, Produced) and (key := keys.get(output.id)) is not None:
             origin = known.get(key) or new.get(key)
-            if output.kind == "usage" and output.agent is None and output.session not in seen:
-                seen.add(output.session)
-                if origin is not None and origin.session != output.session:
+            is_new = origin is None or (origin.history and not output.replay)
+            if is_new:
+                new[key] = Origin(stream, output.session, output.id, output.replay)
+            if origin is not None and origin.session != output.session and output.agent is None:
+                if is_new:
+                    copies.setdefault(origin.session, output.session)
+                elif output.replay and not origin.history:
+                    copies.setdefault(output.session, origin.session)
+                elif output.kind == "usage" and output.session not in seen:
                     forks[output.session] = origin.session
-            if output.replay:
-                pass
-            elif origin is None:
-                new[key] = Origin(stream, output.session, output.id)
-            elif _is_repetition(stream, output, origin):
+            if output.kind == "usage" and output.agent is None:
+                seen.add(output.session)
+            if origin is not None and not is_new and not output.replay and _is_repetition(stream, output, origin):
                 stored.append(as_history(output))
                 continue
         stored.append(output)
-    return Compared(stored, new, forks)
+    return Compared(stored, new, forks, copies)
 
 
 def as_history(event: Produced) -> Produced:

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
-from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, known_prices, priced
+from tooltap.daemon.sessions.prices import known_prices
+from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, priced
 from tooltap.daemon.sessions.worktrees import project_of_path
 from tooltap.normalizers.changes.content import split_lines
 from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, absolute, steps
@@ -544,6 +545,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             cost_estimated=True if cost is not None and cost.estimated else None,
             cost_model=None if cost is None else cost.matched,
             prices_date=None if prices is None else prices.date,
+            estimated_output_tokens=total.amount.estimated_output_tokens,
             context_used=self.used.context_used,
             context_size=self.used.context_size,
             **{field: getattr(total.amount, field) for field in self.used.reported},

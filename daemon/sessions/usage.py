@@ -1,9 +1,10 @@
 """Tokens and costs of a session, its turns and its subagents: the only module that computes them.
 
 `SessionUsage`, which is stored in the session's row, sums up `usage` events by `UsagePart`: what one model used for one
-agent on one day, with prompts of one size. Providers charge more for long prompts, so sizes end where a price may
-change, and a part has one price however many requests it sums up. `once` returns the parts such that no token is
-counted twice.
+agent in one quarter of an hour, with prompts of one size. Every time zone begins its days at a quarter of an hour.
+Providers charge more for long prompts, so sizes end where a price may change, and a part has one price however many
+requests it sums up. What totals add to what was counted before is in `counters.py`. `once` returns the parts such that
+no token is counted twice.
 
 Prices are not stored: `priced` applies them when a session is read. The agent's own figure takes precedence over an
 estimate. `report` is the reply to a `usage` request.
@@ -11,209 +12,54 @@ estimate. `report` is the reply to a `usage` request.
 
 from __future__ import annotations
 
-import importlib
-import re
+import zlib
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
-from threading import Lock
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.sessions.counters import COUNTS, MOST_DOLLARS, Amount, Counters, Stated, is_cost
+from tooltap.daemon.sessions.prices import BOUNDS, LOCAL, STATED, Rates, find, known_prices
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, Usage
 from tooltap.protocol.frames import UsageRequest
-from tooltap.protocol.replies import PricesInfo, UsageKey, UsageResult, UsageRow
-
-# -- prices of models ------------------------------------------------------------------------------------------------
-
-
-BOUNDS = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
-"""Lengths of prompts, in tokens, beyond which a price may change. A prompt of size n is longer than n of them."""
-_EPOCH = date(1970, 1, 1)
-_LONGEST = 10_000_000
-"""Tokens taken as the length of a prompt that is longer than all bounds."""
-_MILLION = 1_000_000
-_DIGITS = 15
-"""Decimal places of a rate: a billionth of a dollar for a million tokens."""
-_BEDROCK = re.compile(
-    r"(?:(?:us|us-gov|eu|apac|jp|au|ca|global)\.)?"
-    r"(?:ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.[a-z]"
-)
-_DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
-
-_log = get_logger("prices")
-_lock = Lock()
-
-
-class Prices(NamedTuple):
-    """Version and date of the price package."""
-
-    version: str
-    """Version of the package."""
-    date: str | None
-    """The latest day on which the package says that it has checked a price."""
-
-
-class Rates(NamedTuple):
-    """Prices of a model, in dollars per token."""
-
-    matched: str
-    """The model whose prices these are, as `provider/model`."""
-    fresh: float
-    """Price of prompt tokens that were neither read from a cache nor written to it."""
-    cache_read: float
-    cache_write: float
-    cache_write_1h: float
-    output: float
-    reasoning: float
-
-
-def find(model: str, day: int | None, size: int, single: bool) -> Rates | None:
-    """Return the rates of `model` on `day` (days since the epoch; None: today) for prompts of `size`, an index into
-    `BOUNDS`. None if the model is not known, or if its rates depend on more than that: on the time of day, or on the
-    length of each of several prompts (not `single`)."""
-    with _lock:
-        return _find(model, day, size, single)
-
-
-def known_prices() -> Prices | None:
-    """Return the version and date of the price package; None if it is not installed or cannot be imported."""
-    with _lock:
-        return None if _snapshot() is None else _known()
-
-
-@lru_cache(maxsize=1)
-def _snapshot() -> Any:
-    try:
-        importlib.import_module("genai_prices")
-        return importlib.import_module("genai_prices.data_snapshot").get_snapshot()
-    except Exception as error:  # an import runs what it likes: of the package, and of those that it needs
-        _log.warning("costs are not estimated: genai-prices cannot be imported", error=str(error))
-        return None
-
-
-@lru_cache(maxsize=1)
-def _known() -> Prices:
-    today = datetime.now(UTC).date().isoformat()
-    dates = {
-        found
-        for provider in _snapshot().providers
-        for one in (provider, *provider.models)
-        for found in _DATE.findall(one.price_comments or "")
-        if found <= today
-    }
-    installed: str = importlib.import_module("genai_prices").__version__
-    return Prices(installed, max(dates, default=None))
-
-
-@lru_cache(maxsize=20_000)
-def _find(model: str, day: int | None, size: int, single: bool) -> Rates | None:
-    known = _model(model)
-    if known is None:
-        return None
-    provider, info = known
-    if isinstance(info.prices, list) and any(hasattr(one.constraint, "start_time") for one in info.prices):
-        return None
-    when = datetime.now(UTC)
-    if day is not None:
-        try:
-            when = datetime.combine(_EPOCH + timedelta(days=day), datetime.min.time(), UTC)
-        except OverflowError:
-            return None
-    shortest = BOUNDS[size - 1] + 1 if size and single else 1
-    longest = BOUNDS[size] if size < len(BOUNDS) else _LONGEST
-    matched = f"{provider.id}/{info.id}"
-    price = info.get_prices(when)
-    rates = _rates(price, shortest, matched)
-    return rates if rates == _rates(price, longest, matched) else None
-
-
-@lru_cache(maxsize=2_000)
-def _model(name: str) -> tuple[Any, Any] | None:
-    """Return the provider and the model of a name; None for one that no provider of the package has."""
-    snapshot = _snapshot()
-    if snapshot is None:
-        return None
-    name = name.lower()
-    of_provider: str | None = None
-    head, slash, tail = name.partition("/")
-    if _BEDROCK.match(name):
-        of_provider = "aws"
-    elif slash and head in {provider.id for provider in snapshot.providers}:
-        of_provider, name = head, tail
-    elif slash or ":" in name:  # of a provider without a price list, or of a program that runs models at home
-        return None
-    try:
-        found: tuple[Any, Any] = snapshot.find_provider_model(name, None, of_provider, None)
-    except LookupError:
-        return None
-    return found
-
-
-def _rates(price: Any, prompt: int, matched: str) -> Rates | None:
-    """Return the rates for prompts of this length; None if anything but tokens costs, or if some tokens have no
-    price."""
-    kinds = importlib.import_module("genai_prices.types").Usage
-
-    def cost(**counts: int) -> Decimal:
-        total: Decimal = price.calc_price(kinds(**counts))["total_price"]
-        return total
-
-    try:
-        if price.input_mtok is None or price.output_mtok is None or cost(input_tokens=0, output_tokens=0):
-            return None
-        fresh = cost(input_tokens=prompt)
-        of_output = {"input_tokens": prompt, "output_tokens": _MILLION}
-        rates = (
-            fresh / prompt,
-            cost(input_tokens=prompt, cache_read_tokens=prompt) / prompt,
-            cost(input_tokens=prompt, cache_write_tokens=prompt) / prompt,
-            cost(input_tokens=prompt, cache_write_tokens=prompt, cache_write_1h_tokens=prompt) / prompt,
-            (cost(**of_output) - fresh) / _MILLION,
-            (cost(**of_output, output_reasoning_tokens=_MILLION) - fresh) / _MILLION,
-        )
-        return Rates(matched, *(float(round(rate, _DIGITS)) for rate in rates))
-    except (ArithmeticError, AttributeError, TypeError, ValueError):
-        return None
-
-
-# -- usage of a session ----------------------------------------------------------------------------------------------
-
+from tooltap.protocol.replies import BudgetInfo, PricesInfo, UsageKey, UsageResult, UsageRow
 
 PARTS = 512
 """Maximum parts of one session. Further usage is summed up by scope and day alone, and has no price."""
+FINE_PARTS = 192
+"""Maximum parts while they are shorter than a day; with more, their times are made longer (`WIDTHS`)."""
 MOST_TOKENS = 10**12
-MOST_DOLLARS = 10**9
-"""Maximum plausible cost; a higher one is ignored."""
 NAME = 200
 """Maximum code points of the name of an agent or model."""
-DAY_MS = 86_400_000
+RECENT, RECENT_OF_AGENT = 64, 4
+"""Maximum events, the latest ones, that a later event may correct: of a session, and of one agent in one stream."""
+QUARTER_MS = 900_000
+DAY_MS = 96 * QUARTER_MS
+WIDTHS = (1, 2, 4, 12, 96)
+"""Lengths of the times of parts, in quarters of an hour. Time zones begin their days at quarters of an hour (UTC)."""
 
 SCOPES = ("session", "turn", "step")
 """Scopes in order of preference: a session's own cost comes from one scope only."""
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
-COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-)
+
+
+FIGURES = tuple(count for count in COUNTS if count != "more_output_tokens")
+BEGINNINGS = ("started", "resumed")
+"""States of a session's event with which a process begins."""
 
 
 class Key(msgspec.Struct, array_like=True, frozen=True):
     scope: str
     """Scope of the events: step, turn or session."""
-    day: int | None
-    """Days since the epoch (UTC)."""
+    slot: int | None
+    """The time, in `width` quarters of an hour since the epoch."""
     agent: str | None
     """Id of the subagent; None for the main agent."""
     model: str | None
@@ -221,41 +67,25 @@ class Key(msgspec.Struct, array_like=True, frozen=True):
     """Size of each prompt (see `BOUNDS`). If an event covers several requests, no prompt is longer."""
     single: bool
     """True if each event covers one request."""
-
-
-class Amount(msgspec.Struct, array_like=True):
-    """Tokens and cost, in the terms of `usage` events."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    cache_write_1h_tokens: int = 0
-    reasoning_tokens: int = 0
-    cost_usd: float | None = None
-    """Sum of the costs that the agent states."""
-    unstated: bool = False
-    """True if the agent states no cost for some of it."""
+    width: int = WIDTHS[-1]
+    """One of `WIDTHS`. Older versions stored days only."""
 
     @property
-    def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
+    def day(self) -> int | None:
+        """Return the days since the epoch (UTC)."""
+        return None if self.slot is None else self.slot * self.width // WIDTHS[-1]
 
-    def add(self, other: Amount) -> None:
-        for count in COUNTS:
-            setattr(self, count, getattr(self, count) + getattr(other, count))
-        if other.cost_usd is not None:
-            self.cost_usd = other.cost_usd + (self.cost_usd or 0.0)
-        self.unstated = self.unstated or other.unstated
+    @property
+    def middle(self) -> int | None:
+        """Return the middle of the time, in milliseconds since the epoch: the time by which the part belongs to a day
+        of a time zone."""
+        return None if self.slot is None else (2 * self.slot + 1) * self.width * QUARTER_MS // 2
 
-    def beyond(self, other: Amount) -> Amount:
-        """Return the difference from a smaller amount. No count is below 0."""
-        rest = Amount(unstated=self.unstated)
-        for count in COUNTS:
-            setattr(rest, count, max(0, getattr(self, count) - getattr(other, count)))
-        if self.cost_usd is not None:
-            rest.cost_usd = max(0.0, self.cost_usd - (other.cost_usd or 0.0))
-        return rest
+    def at_width(self, width: int) -> Key:
+        """Return the key with a longer time."""
+        if self.slot is None or self.width >= width:
+            return self
+        return msgspec.structs.replace(self, slot=self.slot * self.width // width, width=width)
 
 
 class UsagePart(msgspec.Struct, array_like=True):
@@ -263,65 +93,168 @@ class UsagePart(msgspec.Struct, array_like=True):
     amount: Amount
 
 
+class Recent(msgspec.Struct, array_like=True):
+    """What an event has added, for an event that corrects it."""
+
+    event: int
+    """CRC-32 of its id."""
+    process: int
+    """CRC-32 of the name of its stream."""
+    agent: str | None
+    scope: str
+    parts: list[UsagePart]
+    cost_scope: str | None
+    cost: float | None
+
+
 class SessionUsage(msgspec.Struct, omit_defaults=True):
     KINDS: ClassVar = ("session", "usage")
 
     parts: list[UsagePart] = []
+    counters: Counters = msgspec.field(default_factory=Counters)
     latest: dict[str, Amount] = {}
-    """Agent, or agent and model joined by a tab -> its highest total of the session so far."""
+    """`counters.totals`, as older versions stored them."""
     models: dict[str, str] = {}
     """Subagent -> its model; the key is empty for the main agent."""
     reported: list[str] = []
     """The fields of `TOKENS` that any event has reported."""
     costs: dict[str, float] = {}
-    """Costs that the agent states, in dollars: scope -> the latest figure (session) or the sum of all (turn, step).
-    Each subagent has its own total of the session, under `session/<agent>`."""
+    """Costs that the agent states, in dollars: scope -> the sum. Each subagent has its own total of the session, under
+    `session/<agent>`."""
     context_used: int | None = None
     context_size: int | None = None
+    width: int = WIDTHS[0]
+    """Length of the times of new parts (`Key.width`)."""
+    recent: list[Recent] = []
+
+    def __post_init__(self) -> None:
+        if self.latest or (self.costs and not self.counters.costs and "session" in self.costs):
+            self.counters.totals = self.latest
+            for scope, cost in self.costs.items():
+                name, _, agent = scope.partition("/")
+                if name == "session":
+                    self.counters.costs[agent] = cost
+            self.latest = {}
 
     def note(self, seq: int, ts: int | None, entry: Produced) -> None:
         if entry.kind == "usage":
-            self.add(entry.fields, entry.agent, ts)
-        elif entry.fields.model is not None:
+            self.add(entry.fields, entry.agent, ts, entry.stream, entry.id)
+            return
+        if entry.agent is None and entry.fields.state in BEGINNINGS:
+            self.counters.begin(entry.stream)
+        if entry.fields.model is not None:
             agent = (entry.agent or "")[:NAME]
             if agent in self.models or len(self.models) < PARTS:
                 self.models[agent] = entry.fields.model[:NAME]
 
-    def add(self, usage: Usage, agent: str | None, ts: int | None) -> None:
-        """Add a `usage` event. `agent`: the subagent's id."""
+    def add(self, usage: Usage, agent: str | None, ts: int | None, stream: str, event_id: str) -> float | None:
+        """Add a `usage` event. `agent`: the subagent's id. Returns what its cost adds to that of the session; None if
+        it states none."""
+        if usage.replaces is not None and not self.take_back(usage.replaces):
+            return None  # it is not known what to subtract
         if agent is None:
             self._note_context(usage)
-        self._note_cost(usage, agent)
         agent = None if agent is None else agent[:NAME]
         model = usage.model or self.models.get(agent or "")
-        day = None if ts is None else ts // DAY_MS
+        cost, cost_scope = (
+            (usage.cost_usd, usage.cost_scope or usage.scope) if is_cost(usage.cost_usd) else (None, None)
+        )
         stated: Sequence[tuple[str | None, Usage | ModelUsage]] = [(model, usage)]
         if usage.models:
             stated = [(one.model, one) for one in usage.models]
+        amounts: dict[str, Amount] = {}
+        names: dict[str, str | None] = {}
         for name, figures in stated:
             self._note_reported(figures)
-            name = None if name is None else name[:NAME]
-            amount, single = _amount(figures), usage.scope == "step"
-            if usage.scope == "session":
-                amount = self._news(f"{agent or ''}\t{name}" if usage.models else agent or "", amount)
+            key = (name or "")[:NAME] if usage.models else ""
+            names[key] = None if name is None else name[:NAME]
+            if key in amounts:
+                amounts[key].add(_amount(figures))
+            else:
+                amounts[key] = _amount(figures)
+        is_total = usage.scope == "session"
+        grown = None
+        if is_total or cost_scope == "session":
+            totals = amounts if is_total else {}
+            of_session = Stated(usage.counter, totals, cost if cost_scope == "session" else None)
+            added, grown = self.counters.growth(stream, agent or "", of_session)
+            amounts = added if is_total else amounts
+        if cost_scope == "session":
+            scope = "session" if agent is None else f"session/{agent}"
+            if grown is not None:
+                self.costs[scope] = self.costs.get(scope, 0.0) + grown
+        elif cost_scope is not None and cost is not None:
+            self.costs[cost_scope] = self.costs.get(cost_scope, 0.0) + cost
+        if not is_total:
+            self.counters.use(_crc(stream), usage.scope, sum(amount.tokens for amount in amounts.values()))
+        parts = []
+        for name, amount in amounts.items():
+            single = usage.scope == "step"
+            if is_total:
                 single = bool(amount.tokens) and amount.tokens == usage.context_used
             if amount.tokens or amount.cost_usd:
-                key = Key(usage.scope, day, agent, name, bisect_left(BOUNDS, amount.input_tokens), single)
-                self._add_part(UsagePart(key, amount))
+                key_of_part = Key(
+                    usage.scope,
+                    None if ts is None else ts // QUARTER_MS // self.width,
+                    agent,
+                    names[name],
+                    bisect_left(BOUNDS, amount.input_tokens),
+                    single,
+                    self.width,
+                )
+                part = UsagePart(key_of_part, amount)
+                self._add_part(part)
+                parts.append(part)
+        if not is_total:
+            kept = (cost_scope, cost) if cost_scope != "session" else (None, None)
+            self._remember(Recent(_crc(event_id), _crc(stream), agent, usage.scope, parts, *kept))
+        return grown
+
+    def take_back(self, event_id: str) -> bool:
+        """Subtract what an event has added, because another one corrects it. Returns False if it is not known: it was
+        too long ago."""
+        event = _crc(event_id)
+        found = next((one for one in self.recent if one.event == event), None)
+        if found is None:
+            return False
+        self.recent = [one for one in self.recent if one is not found]
+        for part in found.parts:
+            self._take_part(part)
+        if found.cost_scope is not None and found.cost is not None:
+            self.costs[found.cost_scope] = max(0.0, self.costs.get(found.cost_scope, 0.0) - found.cost)
+            if not any(one.cost_scope == found.cost_scope for one in self.recent) and not self.costs[found.cost_scope]:
+                del self.costs[found.cost_scope]
+        self.counters.use(found.process, found.scope, -sum(part.amount.tokens for part in found.parts))
+        return True
+
+    def take_total(self, agent: str | None, model: str, amount: Amount) -> None:
+        """Subtract a total of the session from its latest parts. `model`: empty for a total of all models."""
+        left = msgspec.structs.replace(amount)
+        for part in reversed(self.parts):
+            key = part.key
+            if key.scope == "session" and key.agent == agent and model in ("", key.model):
+                left.take(part.amount.take(left))
+        self.parts = [part for part in self.parts if part.amount.tokens or part.amount.cost_usd]
 
     def absorb(self, earlier: SessionUsage) -> None:
-        """Add the usage of an earlier row of the same session. Where both rows have totals of an agent, the later row's
-        count."""
-        agents = {name.split("\t")[0] for name in self.latest}
+        """Add the usage of an earlier row of the same session. What of its totals the later ones include counts
+        once."""
+        amounts, costs = self.counters.absorb(earlier.counters)
+        for agent, of_models in amounts.items():
+            for model, amount in of_models.items():
+                earlier.take_total(agent or None, model, amount)
+        for agent, dollars in costs.items():
+            scope = f"session/{agent}" if agent else "session"
+            if scope in earlier.costs:
+                earlier.costs[scope] = max(0.0, earlier.costs[scope] - dollars)
+        self._widen_to(max(self.width, earlier.width))
         for part in earlier.parts:
-            if part.key.scope != "session" or (part.key.agent or "") not in agents:
-                self._add_part(part)
-        self.latest = earlier.latest | self.latest
+            self._add_part(part)
         self.models = earlier.models | self.models
         self.reported = [*earlier.reported, *(one for one in self.reported if one not in earlier.reported)]
         for scope, cost in earlier.costs.items():
-            later = self.costs.get(scope)
-            self.costs[scope] = cost if later is None else _later(scope, cost, later)
+            self.costs[scope] = self.costs.get(scope, 0.0) + cost
+        self.recent = [*earlier.recent, *self.recent][-RECENT:]
         self.context_used = earlier.context_used if self.context_used is None else self.context_used
         self.context_size = earlier.context_size if self.context_size is None else self.context_size
 
@@ -353,15 +286,6 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
             if field not in self.reported and getattr(figures, field, None) is not None:
                 self.reported.append(field)
 
-    def _note_cost(self, usage: Usage, agent: str | None) -> None:
-        if (cost := usage.cost_usd) is None or not is_cost(cost):
-            return
-        scope: str = usage.cost_scope or usage.scope
-        if scope == "session" and agent is not None:
-            scope = f"session/{agent[:NAME]}"
-        before = self.costs.get(scope)
-        self.costs[scope] = cost if before is None else _later(scope, before, cost)
-
     def _note_context(self, usage: Usage) -> None:
         used = usage.context_used
         if used is None and usage.scope == "step" and usage.input_tokens is not None:
@@ -369,25 +293,25 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         self.context_used = self.context_used if used is None else used
         self.context_size = self.context_size if usage.context_size is None else usage.context_size
 
-    def _news(self, name: str, total: Amount) -> Amount:
-        """Return the increase of a total over its predecessor."""
-        before = self.latest.get(name)
-        if before is None:
-            if len(self.latest) >= PARTS:
-                return Amount()
-            before = self.latest[name] = Amount()
-        news = total.beyond(before)
-        before.add(news)
-        return news
+    def _remember(self, event: Recent) -> None:
+        same = [one for one in self.recent if one.process == event.process and one.agent == event.agent]
+        gone = same[0] if len(same) >= RECENT_OF_AGENT else None
+        self.recent = [*(one for one in self.recent if one is not gone), event][-RECENT:]
 
     def _add_part(self, part: UsagePart) -> None:
+        part = UsagePart(part.key.at_width(self.width), part.amount)
         if not self._joined(part.key, part.amount):
+            while self.width < WIDTHS[-1] and len(self.parts) >= FINE_PARTS:
+                self._widen_to(WIDTHS[WIDTHS.index(self.width) + 1])
+                part.key = part.key.at_width(self.width)
             if len(self.parts) >= PARTS:
-                key = Key(part.key.scope, part.key.day if len(self.parts) < 2 * PARTS else None, None, None, 0, False)
-                if self._joined(key, part.amount):
-                    return
-                part = UsagePart(key, part.amount)
-            self.parts.append(msgspec.structs.replace(part, amount=msgspec.structs.replace(part.amount)))
+                part.key = self._rough(part.key)
+            if not self._joined(part.key, part.amount):
+                self.parts.append(UsagePart(part.key, msgspec.structs.replace(part.amount)))
+
+    def _rough(self, key: Key) -> Key:
+        """Return the key under which usage is summed up if there are too many parts."""
+        return Key(key.scope, key.slot if len(self.parts) < 2 * PARTS else None, None, None, 0, False, key.width)
 
     def _joined(self, key: Key, amount: Amount) -> bool:
         for known in reversed(self.parts):
@@ -396,20 +320,37 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
                 return True
         return False
 
+    def _widen_to(self, width: int) -> None:
+        """Make the times of all parts longer, and sum up those that become the same."""
+        if width > self.width:
+            self.width = width
+            parts: dict[Key, UsagePart] = {}
+            for part in self.parts:
+                key = part.key.at_width(width)
+                if key in parts:
+                    parts[key].amount.add(part.amount)
+                else:
+                    parts[key] = UsagePart(key, part.amount)
+            self.parts = list(parts.values())
 
-def is_cost(cost: float | None) -> bool:
-    """Return whether a number is plausible as a session's cost: not negative, infinite or NaN, and not too large."""
-    return cost is not None and 0 <= cost <= MOST_DOLLARS
+    def _take_part(self, part: UsagePart) -> None:
+        """Subtract a part that was added."""
+        key = part.key.at_width(self.width)
+        for known in reversed(self.parts):
+            if known.key in (key, self._rough(key)):
+                known.amount.take(part.amount)
+                if not known.amount.tokens and not known.amount.cost_usd:
+                    self.parts.remove(known)
+                return
 
 
-def _later(scope: str, before: float, stated: float) -> float:
-    """Combine two stated costs: the later total of a session replaces the earlier one; turns and steps are added up."""
-    return stated if scope.startswith("session") else before + stated
+def _crc(name: str) -> int:
+    return zlib.crc32(name.encode("utf-8", "surrogatepass"))
 
 
 def _amount(stated: Usage | ModelUsage) -> Amount:
     amount = Amount()
-    for count in COUNTS:
+    for count in FIGURES:
         setattr(amount, count, _count(getattr(stated, count, None)))
     cost = stated.cost_usd
     # Not by its type: an event that was just made has its fields in another one.
@@ -418,6 +359,8 @@ def _amount(stated: Usage | ModelUsage) -> Amount:
         cost = None
     amount.cost_usd = cost if is_cost(cost) else None
     amount.unstated = amount.cost_usd is None
+    estimate = _count(getattr(stated, "estimated_output_tokens", None))
+    amount.more_output_tokens = max(0, estimate - amount.output_tokens)
     return amount
 
 
@@ -436,14 +379,19 @@ def _rest(totals: list[UsagePart], steps: list[UsagePart]) -> list[UsagePart]:
     rest = []
     for model in dict.fromkeys(part.key.model for part in totals):
         of_model = [part for part in totals if part.key.model == model]
-        more = _sum(of_model).beyond(_sum([part for part in steps if part.key.model == model]))
+        stepped = _sum([part for part in steps if part.key.model == model])
+        more = _sum(of_model).beyond(stepped)
+        more.more_output_tokens -= min(more.output_tokens, stepped.more_output_tokens)  # it is what was estimated
         if 0 < more.tokens <= missing:
             missing -= more.tokens
             key = of_model[-1].key
             largest = max(part.key.size for part in of_model)
-            rest.append(UsagePart(Key(key.scope, key.day, None, model, largest, False), more))
+            rest.append(UsagePart(msgspec.structs.replace(key, agent=None, size=largest, single=False), more))
     if missing > 0:  # steps and totals name their models differently
-        rest.append(UsagePart(Key("session", totals[-1].key.day, None, None, 0, False), Amount(missing, unstated=True)))
+        key = totals[-1].key
+        rest.append(
+            UsagePart(Key("session", key.slot, None, None, 0, False, key.width), Amount(missing, unstated=True))
+        )
     return rest
 
 
@@ -461,6 +409,8 @@ class Cost(NamedTuple):
     this."""
     matched: str | None = None
     """Models whose prices were used, joined by commas."""
+    at_least: bool = False
+    """True if it was computed from tokens that are a lower bound."""
 
 
 class PricedPart(NamedTuple):
@@ -524,7 +474,8 @@ class Total:
         """Return the cost; None unless the cost of every part is known."""
         if self.dollars is None or not self._is_whole:
             return None
-        return Cost(self.dollars, self.estimated, ", ".join(sorted(self.matched)) or None)
+        matched = ", ".join(sorted(self.matched)) or None
+        return Cost(self.dollars, self.estimated, matched, self.estimated and self.amount.more_output_tokens > 0)
 
 
 class Spending(NamedTuple):
@@ -568,7 +519,11 @@ def _cost(part: UsagePart) -> Cost | None:
     if key.model is None or amount.cost_usd is not None:
         return None
     rates = find(key.model, key.day, key.size, key.single)
-    return None if rates is None else Cost(_at(rates, amount), True, rates.matched)
+    if rates is None:
+        return None
+    if rates.matched in (LOCAL, STATED):  # which is no price of a list
+        return Cost(_at(rates, amount), rates.matched == STATED)
+    return Cost(_at(rates, amount), True, rates.matched)
 
 
 def _at(rates: Rates, amount: Amount) -> float:
@@ -585,9 +540,6 @@ def _at(rates: Rates, amount: Amount) -> float:
     )
 
 
-_LAST_DAY = (date.max - _EPOCH).days
-
-
 @dataclass
 class _Group:
     total: Total
@@ -595,15 +547,94 @@ class _Group:
     title: str | None = None
 
 
+Dollars = Annotated[float, msgspec.Meta(gt=0, le=MOST_DOLLARS)]
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Dollars that the user wants to spend at most; None: no limit."""
+
+    day: Dollars | None = None
+    month: Dollars | None = None
+
+
+class Billing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the user says about bills."""
+
+    subscription: tuple[str, ...] = ()
+    """Agents that a subscription pays."""
+    budget: Budget = Budget()
+
+
+_billing = Billing()
+
+
+def bill(billing: Billing) -> None:
+    """Set what the user says about bills, for all reports of this process."""
+    global _billing
+    _billing = billing
+
+
+def has_budget() -> bool:
+    """Return whether the user has set a budget."""
+    return _billing.budget != Budget()
+
+
+class _Budgets:
+    """Adds up what was spent today and in this month."""
+
+    def __init__(self, billing: Billing, zone: tzinfo) -> None:
+        self._billing = billing
+        self._zone = zone
+        self._today = datetime.now(zone).date()
+        self._spent = {"day": 0.0, "month": 0.0}
+
+    def add(self, session: Spending) -> None:
+        if session.provider in self._billing.subscription:
+            return
+        for part in session.parts:
+            day = _date_of(part.key.middle, self._zone)
+            if part.cost is not None and day is not None and day.replace(day=1) == self._today.replace(day=1):
+                self._spent["month"] += part.cost.usd
+                self._spent["day"] += part.cost.usd if day == self._today else 0.0
+
+    def info(self) -> list[BudgetInfo] | None:
+        limits: dict[Literal["day", "month"], float | None] = {
+            "day": self._billing.budget.day,
+            "month": self._billing.budget.month,
+        }
+        return [
+            BudgetInfo(period=period, limit_usd=limit, spent_usd=self._spent[period])
+            for period, limit in limits.items()
+            if limit is not None
+        ] or None
+
+
 def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
-    """Return the reply to a `usage` request. It may take a second: call it in a thread."""
-    key_of = _KEYS[request.by]
+    """Return the reply to a `usage` request. It may take a second: call it in a thread. Raises `ValueError` for an
+    unknown time zone (`zone_of`)."""
+    zone = zone_of(request.zone)
+    key_of = (lambda session, part: _day(part.key, zone)) if request.by == "day" else _KEYS[request.by]
+    since = None if request.since is None else _date_of(request.since, zone)
+    until = None if request.until is None else _date_of(max(request.until - 1, 0), zone)
+
+    def is_within(key: Key) -> bool:
+        if since is None and until is None:
+            return True
+        day = _date_of(key.middle, zone)
+        return day is not None and (since is None or day >= since) and (until is None or day <= until)
+
+    billing = _billing
+    is_of_all = request.session is None and request.provider is None and request.project is None
+    budgets = _Budgets(billing, zone) if is_of_all and has_budget() else None
+    providers: set[str] = set()
     total, sessions = Total(), 0
     groups: dict[str | None, _Group] = {}
     for session in spent:
         if not _is_wanted(session, request):
             continue
-        wanted = [part for part in session.parts if _is_within(part.key.day, request)]
+        if budgets is not None:
+            budgets.add(session)
+        wanted = [part for part in session.parts if is_within(part.key)]
         if not wanted:
             continue
         of_key: dict[str | None, list[PricedPart]] = {}
@@ -616,6 +647,7 @@ def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
             if request.by == "session":
                 group.title = session.title
         sessions += 1
+        providers.add(session.provider)
         total.join(_total_of(session, wanted))
     rows = [_row(key, group.total, group.sessions, group.title) for key, group in groups.items()]
     if request.by == "day":
@@ -627,6 +659,8 @@ def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
         rows=rows,
         total=_row(None, total, sessions),
         prices=None if prices is None else PricesInfo(version=prices.version, date=prices.date),
+        subscriptions=sorted(providers & set(billing.subscription)) or None,
+        budgets=None if budgets is None else budgets.info(),
         complete=True,
     )
 
@@ -645,6 +679,7 @@ def _row(key: str | None, total: Total, sessions: int, title: str | None = None)
         cost_estimated=total.estimated,
         price_models=sorted(total.matched) or None,
         unpriced_tokens=total.unpriced_tokens,
+        estimated_output_tokens=total.amount.estimated_output_tokens,
         **{field: getattr(total.amount, field) for field in TOKENS},
     )
 
@@ -657,25 +692,35 @@ def _is_wanted(session: Spending, request: UsageRequest) -> bool:
     )
 
 
-def _is_within(day: int | None, request: UsageRequest) -> bool:
-    if day is None:
-        return request.since is None and request.until is None
-    return (request.since is None or day >= request.since // DAY_MS) and (
-        request.until is None or day < -(-request.until // DAY_MS)
-    )
+def zone_of(name: str | None) -> tzinfo:
+    """Return a time zone by its IANA name; UTC for None. Raises `ValueError`, with a sentence for the user."""
+    if name is None:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise ValueError(f"there is no time zone {name!r}; expected a name such as Europe/Berlin") from None
 
 
-def _day(session: Spending, part: PricedPart) -> str | None:
-    day = part.key.day
-    return None if day is None or not 0 <= day <= _LAST_DAY else (_EPOCH + timedelta(days=day)).isoformat()
+@lru_cache(maxsize=50_000)
+def _date_of(ts: int | None, zone: tzinfo) -> date | None:
+    """Return the day of a time in milliseconds since the epoch; None for a time that has none."""
+    try:
+        return None if ts is None or ts < 0 else datetime.fromtimestamp(ts / 1_000, zone).date()
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _subagent(session: Spending, part: PricedPart) -> str | None:
     return None if part.key.agent is None else f"{session.session}/{part.key.agent}"
 
 
+def _day(key: Key, zone: tzinfo) -> str | None:
+    day = _date_of(key.middle, zone)
+    return None if day is None else day.isoformat()
+
+
 _KEYS: dict[UsageKey, Callable[[Spending, PricedPart], str | None]] = {
-    "day": _day,
     "model": lambda session, part: part.key.model,
     "project": lambda session, part: session.project,
     "agent": lambda session, part: session.provider,
@@ -692,39 +737,39 @@ _KEYS: dict[UsageKey, Callable[[Spending, PricedPart], str | None]] = {
 # which all parts of a session have in common, keeps track of that.
 
 
+STEPS = 10_000
+
+
 class Ledger:
     """State that the parts of a session (turns, subagents) share."""
 
     def __init__(self) -> None:
-        self.used: dict[str, Amount] = {}
-        """As `SessionUsage.latest`."""
+        self.counters = Counters()
         self.models: dict[str, str] = {}
         """As `SessionUsage.models`."""
-        self.stated: dict[str, float] = {}
-        """Agent -> the latest cost of the session that it states, in dollars."""
+        self.owners: OrderedDict[str, Spent] = OrderedDict()
+        """Id of an event that may be corrected -> the part that has it."""
         self.scopes: set[str] = set()
         """Scopes for which costs are stated."""
         self.recent: list[Spent] = []
         """Parts with usage since the main agent last stated a total."""
         self.totals = 0
         """Number of totals that were shared out."""
+        self.steps: deque[tuple[Spent, UsagePart]] = deque(maxlen=STEPS)
+        """The latest steps since the main agent last stated a total, which the next one includes."""
 
     @property
     def scope(self) -> str | None:
         """Return the scope whose costs count."""
         return next((one for one in SCOPES if one in self.scopes), None)
 
-    def use_model(self, agent: str | None, model: str) -> None:
-        agent = (agent or "")[:NAME]
-        if agent in self.models or len(self.models) < PARTS:
-            self.models[agent] = model[:NAME]
-
-    def growth(self, agent: str, total: float) -> float:
-        """Return the increase of a total over its predecessor. A total that is smaller starts a new count."""
-        before = self.stated.get(agent, 0.0)
-        if agent in self.stated or len(self.stated) < PARTS:
-            self.stated[agent] = total
-        return total - before if total >= before else total
+    def note_session(self, stream: str, agent: str | None, state: str | None, model: str | None) -> None:
+        """Note a `session` event. `agent`: the subagent's id."""
+        if agent is None and state in BEGINNINGS:
+            self.counters.begin(stream)
+        name = (agent or "")[:NAME]
+        if model is not None and (name in self.models or len(self.models) < PARTS):
+            self.models[name] = model[:NAME]
 
 
 class Spent:
@@ -732,49 +777,62 @@ class Spent:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.used = SessionUsage(latest=ledger.used, models=ledger.models)
-        self.stated: dict[str, float] = {}
-        """Scope -> cost that the agent states, in dollars."""
+        self.used = SessionUsage(counters=ledger.counters, models=ledger.models)
+        self.stated = 0.0
+        """Share of the session's cost that the agent states, in dollars."""
+        self.has_share = False
         self.shared: dict[int, int] = {}
         """Number of a total that was shared out, also to this part -> number of parts that share it."""
 
-    def add(self, usage: Usage, agent: str | None, ts: int | None) -> None:
-        self.used.add(usage, agent, ts)
+    def add(self, usage: Usage, agent: str | None, ts: int | None, stream: str, event_id: str) -> None:
         ledger = self.ledger
-        if self not in ledger.recent:
-            ledger.recent.append(self)
-        cost = usage.cost_usd
-        if cost is None or not is_cost(cost):
+        owner = self if usage.replaces is None else ledger.owners.get(usage.replaces, self)
+        grown = owner.used.add(usage, agent, ts, stream, event_id)
+        if usage.scope != "session":
+            ledger.owners[event_id] = owner
+            if len(ledger.owners) > RECENT:
+                ledger.owners.popitem(last=False)
+        if usage.scope == "step":
+            added = [one for one in owner.used.recent[-1:] if one.event == _crc(event_id)]
+            ledger.steps += [(owner, part) for one in added for part in one.parts]
+        elif usage.scope == "session" and agent is None:
+            for other, step in ledger.steps:
+                if other is not owner:
+                    owner.used.take_total(None, step.key.model or "", step.amount)
+            ledger.steps.clear()
+        if owner not in ledger.recent:
+            ledger.recent.append(owner)
+        if is_cost(usage.cost_usd):
+            ledger.scopes.add(usage.cost_scope or usage.scope)
+        if grown is None:
             return
-        scope = usage.cost_scope or usage.scope
-        ledger.scopes.add(scope)
-        if scope != "session":
-            self._state(scope, cost)
-            return
-        grown = ledger.growth(agent or "", cost)
         parts = [self] if agent is not None else ledger.recent
         for part, share in zip(parts, _shares(parts), strict=True):
-            part._state(scope, share * grown)
+            part.stated += share * grown
+            part.has_share = True
             if len(parts) > 1:
                 part.shared[ledger.totals] = len(parts)
         if agent is None:
             ledger.recent = []
             ledger.totals += 1
 
+    def cost_in(self, scope: str) -> float | None:
+        """Return the dollars that the agent states for the part, in events of this scope; None if it states none."""
+        if scope == "session":
+            return self.stated if self.has_share else None
+        return self.used.costs.get(scope)
+
     @property
     def amount(self) -> Amount:
         """Return the tokens of the part, each once."""
         return Total.of(self.used).amount
-
-    def _state(self, scope: str, dollars: float) -> None:
-        self.stated[scope] = self.stated.get(scope, 0.0) + dollars
 
 
 def cost_of(parts: Sequence[Spent]) -> Cost | None:
     """Return the cost of these parts of one session together; None if it is not known. It may take a second: call it in
     a thread."""
     scope = parts[0].ledger.scope
-    stated = [part.stated[scope] for part in parts if scope is not None and scope in part.stated]
+    stated = [cost for part in parts if scope is not None and (cost := part.cost_in(scope)) is not None]
     if stated:
         shares = Counter(total for part in parts for total in part.shared)
         of_all = {total: count for part in parts for total, count in part.shared.items()}

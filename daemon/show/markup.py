@@ -28,7 +28,7 @@ from pygments.styles import get_style_by_name
 from pygments.token import STANDARD_TYPES, Token
 from pygments.util import ClassNotFound
 
-from tooltap.daemon.formats import amount, counted, dollars, spent
+from tooltap.daemon.formats import amount, cost_word, counted, dollars, spent, written
 from tooltap.daemon.show.ansi import COLOURS, STYLES, background_suffix, final_screen, spans, text_suffix
 from tooltap.daemon.show.blocks import Body, Link, brief
 from tooltap.daemon.system.sanitize import visible
@@ -180,6 +180,8 @@ def environment(*packages: str) -> Environment:
         "counted": counted,
         "dollars": dollars,
         "spent": spent,
+        "cost_word": cost_word,
+        "written": written,
         "tail": lambda session: visible(session[-TAIL:]),
     }
     environment.globals |= {"code": code}

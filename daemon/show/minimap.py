@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.formats import counted, dollars, spent
+from tooltap.daemon.formats import cost_word, counted, dollars, spent
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.sessions.row import title_of
 from tooltap.daemon.sessions.usage import Cost, Ledger, Spent, cost_of
@@ -162,7 +162,8 @@ class SessionHistory:
             elif self.turns and self.turns[-1].settled is not None:
                 self._reopen(self.turns[-1], head)
             if head.kind == "usage":
-                self._share(head).spent.add(_usage_decoder.decode(stored.body), head.agent, head.ts)
+                spent = self._share(head).spent
+                spent.add(_usage_decoder.decode(stored.body), head.agent, head.ts, head.stream, head.id)
             elif (rule := _RULES.get(head.kind)) is not None:
                 rule(self, seq, head)
         if len(self.calls) > CALLS:
@@ -216,8 +217,7 @@ class SessionHistory:
         agent.parent = agent.parent or head.parent
 
     def _note_session(self, seq: int, head: EventHead) -> None:
-        if head.model is not None:
-            self._ledger.use_model(head.agent, head.model)
+        self._ledger.note_session(head.stream, head.agent, head.state, head.model)
 
     def _note_turn(self, seq: int, head: EventHead) -> None:
         if head.agent is not None:
@@ -747,6 +747,8 @@ def _facts(calls: int, errors: int, duration: int | None, cost: Cost | None) -> 
         counted(calls, "call") if calls else None,
         counted(errors, "error") if errors else None,
         spent(duration) if duration else None,
-        None if cost is None or not cost.usd else f"{'about ' if cost.estimated else ''}{dollars(cost.usd) or ''}",
+        None
+        if cost is None or not cost.usd
+        else f"{cost_word(cost.estimated, cost.at_least)}{dollars(cost.usd) or ''}",
     ]
     return [fact for fact in facts if fact]

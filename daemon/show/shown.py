@@ -332,9 +332,10 @@ def _session(event: SessionEvent, context: RenderContext) -> Shown:
 
 
 def _usage(event: Usage, context: RenderContext) -> Shown:
+    output = "at least " if event.estimated_output_tokens is not None else ""
     tokens = ", ".join(
-        f"{count:,} {word}"
-        for count, word in ((event.input_tokens, "in"), (event.output_tokens, "out"))
+        f"{bound}{count:,} {word}"
+        for count, word, bound in ((event.input_tokens, "in", ""), (event.output_tokens, "out", output))
         if count is not None
     )
     is_of_turn = (event.cost_scope or event.scope) == "turn"

@@ -109,6 +109,8 @@ def test_journal_place() -> None:
             ":1: tools.read_file: 'read_file' is not a canonical tool name; write 'Read'",
         ),
         ("[rewriting]\ntimeout = 0", ":2: rewriting.timeout: expected `float` > 0.0"),
+        ("[usage]\nbudget = {week = 3}", ":2: usage.budget.week: there is no such key"),
+        ("[prices.mine]\ninput = -1\noutput = 1", ":2: prices.mine.input: expected `float` >= 0.0"),
         ("a = = b", ":1: not valid TOML: invalid value"),
         ("a = 1\n[b", ":2: not valid TOML: "),
         ("a = 1\na = 2", ":2: not valid TOML: cannot overwrite a value"),

@@ -24,6 +24,8 @@ TABLES = {
     "agents": CONFIG.follow,
     "enabled": CONFIG.web,
     "line_bytes": CONFIG.stream,
+    "subscription": CONFIG.usage,
+    "day": CONFIG.usage.budget,
     "timeout": CONFIG.rewriting,
 }
 """The first key of each table of the configuration -> its default values."""

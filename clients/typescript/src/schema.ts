@@ -589,7 +589,7 @@ export interface SessionsRequest {
   project?: string[];
   /** Only sessions whose last event happened then or later, in milliseconds since the epoch. */
   since?: number;
-  /** Only sessions whose last event happened before then. */
+  /** Only sessions whose first event happened before then. */
   until?: number;
   /** Only sessions with events after this `seq`. */
   changedAfter?: number;
@@ -633,7 +633,7 @@ export interface SearchRequest {
 
 /**
  * Asks for sums of tokens and costs, grouped `by` one property. A session counts if it has one of the values of
- * each filter that is given. Days are in UTC.
+ * each filter that is given.
  */
 export interface UsageRequest {
   op: "usage";
@@ -648,6 +648,8 @@ export interface UsageRequest {
   since?: number;
   /** Only days that begin before this time, in milliseconds since the epoch. */
   until?: number;
+  /** IANA name of the time zone of the days, such as `Europe/Berlin`; absent: UTC. */
+  zone?: string;
 }
 
 /** Asks for one event. */
@@ -1218,6 +1220,11 @@ export interface UsageRow {
   cacheWriteTokens: number;
   /** Included in `outputTokens`. */
   reasoningTokens: number;
+  /**
+   * Present if `outputTokens` is only a lower bound: an estimate from the recorded text. Then an estimated cost is
+   * a lower bound, too.
+   */
+  estimatedOutputTokens?: number;
   /** The cost of all tokens whose cost is known. */
   costUsd?: number;
   /** True if a part of the cost is an estimate, not stated by the agent. */
@@ -1236,12 +1243,25 @@ export interface PricesInfo {
   date?: string;
 }
 
+/** What was spent of a budget that the user has set. */
+export interface BudgetInfo {
+  /** Today, or this month, in the time zone of the request. */
+  period: "day" | "month";
+  limitUsd: number;
+  /** The cost that is known of the agents that no subscription pays. */
+  spentUsd: number;
+}
+
 /** Days are listed newest first; other rows are listed by cost, highest first. */
 export interface UsageResult {
   rows: UsageRow[];
   total: UsageRow;
   /** Absent if the daemon cannot estimate costs. */
   prices?: PricesInfo;
+  /** The agents among these that a subscription pays, by the setting `usage.subscription`: their cost is no bill. */
+  subscriptions?: string[];
+  /** The budgets that are set, in a reply for all sessions. */
+  budgets?: BudgetInfo[];
   /** False if there are more rows than fit into a reply. */
   complete: boolean;
 }

@@ -11,8 +11,9 @@ come back in the feed (`_unconfirmed`), and then publishes them with their parti
 
 The other modules, in reading order: `place.py` parses the URL, `connection.py` has the connection and the requests to
 JetStream, `identity.py` checks whether the server still has the same journal, `message.py` encodes a commit,
-`commits.py` stores it exactly once, `requests.py` has which request was reported first, `state.py` has the rows of streams, `events.py` reads commits and delivers new ones
-of all daemons, `rebuild.py` rebuilds a stream from its commits, `retention.py` deletes them.
+`commits.py` stores it exactly once, `requests.py` knows who has reported a request first, `state.py` has the rows of
+streams, `events.py` reads commits and delivers new ones of all daemons, `rebuild.py` rebuilds a stream from its
+commits, `retention.py` deletes them.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ from tooltap.daemon.sessions.listing import (
     SessionPlace,
     place_of,
 )
+from tooltap.daemon.sessions.repetitions import Compared
 from tooltap.daemon.sessions.usage import report
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.failpoints import failpoint
@@ -315,7 +317,7 @@ class NatsJournal(Journal):
         failpoint("after-commit")
         self._count(commit.info)
         if self._connection.journals == journals:
-            self._apply(row, commit, compared.forks, last - len(parts) + 1, parts)
+            self._apply(row, commit, compared, last - len(parts) + 1, parts)
         self._identity.learn(last, commit_id)
         self._latest = max(self._latest, end_of(last))
 
@@ -347,13 +349,13 @@ class NatsJournal(Journal):
             self._rows.popitem(last=False)
         return row
 
-    def _apply(self, own: OwnRow, commit: Commit, forks: dict[str, str], first: int, parts: list[CommitPart]) -> None:
-        """Apply a stored commit to the row. `forks`: as in `Compared`; `first`: sequence of its first message."""
+    def _apply(self, own: OwnRow, commit: Commit, compared: Compared, first: int, parts: list[CommitPart]) -> None:
+        """Apply a stored commit to the row. `first`: sequence of its first message."""
         produced = [one for one in commit.outputs if isinstance(one, Produced) and not one.partial]
         seqs = [stored.seq for index, part in enumerate(parts) for stored in events_of(first + index, part.events)]
         self._events += len(seqs)
         if own.row.message < first:  # else it was loaded after the commit was stored
-            own.projection.apply(commit.info.stream, zip(seqs, produced, strict=True), forks)
+            own.projection.apply(commit.info.stream, zip(seqs, produced, strict=True), compared.forks, compared.copies)
             advance(own, first, parts[-1], commit.info)
         drop_fields(commit.outputs)
         self._state.change(own)

@@ -62,7 +62,7 @@ class Requests:
     async def _compared(self, stream: str, outputs: Sequence[Produced | OutputChunk]) -> Compared:
         keys = keys_of(outputs)
         if not keys:
-            return Compared(outputs, {}, {})
+            return Compared(outputs, {}, {}, {})
         first: dict[int, Produced] = {}
         for output in outputs:
             key = keys.get(output.id) if isinstance(output, Produced) else None
@@ -73,20 +73,17 @@ class Requests:
         for start in range(0, len(wanted), AT_ONCE):
             some = wanted[start : start + AT_ONCE]
             origins = await asyncio.gather(*(self._origin(stream, key, event) for key, event in some))
-            known |= {key: origin for (key, _), origin in zip(some, origins, strict=True) if origin is not None}
+            known |= {key: origin for (key, _), origin in zip(some, origins, strict=True)}
         return compare(stream, outputs, keys, known)
 
-    async def _origin(self, stream: str, key: int, event: Produced) -> Origin | None:
-        """Return the first report of a key, which is this event if nobody has claimed it; None for history that nobody
-        has claimed."""
-        if (known := self._known.get(key)) is not None:
+    async def _origin(self, stream: str, key: int, event: Produced) -> Origin:
+        """Return the first report of a key, which is this event if nobody has claimed it. The claim of a copy is taken
+        over, and returned."""
+        if (known := self._known.get(key)) is not None and (event.replay or not known.history):
             return known
         subject = self._state.request(key)
-        if event.replay:
-            found = await self._connection.last(self._state.stream, subject)
-            return None if found is None else self._remember(key, _decoder.decode(found.data))
-        own = Origin(stream, event.session, event.id)
-        expected = 0
+        own = Origin(stream, event.session, event.id, event.replay)
+        expected, copied = 0, None
         while True:
             try:
                 await self._connection.publish(subject, [msgspec.json.encode(own)], expected=expected)
@@ -96,11 +93,15 @@ class Requests:
                     expected = 0
                     continue
                 other = _decoder.decode(found.data)
-                if other.stream == stream or not await self._is_void(other.stream):
+                if other.history and not event.replay:
+                    expected, copied = found.seq, other
+                elif other.stream == stream or not await self._is_void(other.stream):
                     return self._remember(key, other)
-                expected = found.seq
+                else:
+                    expected = found.seq
             else:
-                return self._remember(key, own)
+                self._remember(key, own)
+                return own if copied is None else copied
 
     async def _is_void(self, stream: str) -> bool:
         """Return whether a stream has no events any more."""

@@ -111,6 +111,9 @@ class RowProjection(Projection):
     def _known(self, name: str) -> SessionRow | None:
         return self.row.sessions.get(name)
 
+    def _change(self, name: str, row: SessionRow) -> SessionRow:
+        return row
+
     def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
         return self.row.sessions.setdefault(name, new)
 

@@ -79,25 +79,25 @@ def with_repetitions(
     """Compare the outputs of a commit with the requests that are stored (`sessions/repetitions.py`)."""
     keys = keys_of(outputs)
     if not keys:
-        return Compared(outputs, {}, {})
+        return Compared(outputs, {}, {}, {})
     known: dict[int, Origin] = {}
     wanted = list(set(keys.values()))
     for start in range(0, len(wanted), MOST_PARAMETERS):
         some = wanted[start : start + MOST_PARAMETERS]
         rows = connection.execute(
-            "SELECT key, stream, session FROM requests JOIN sources ON sources.id=source"
+            "SELECT key, stream, session, history FROM requests JOIN sources ON sources.id=source"
             f" WHERE key IN ({','.join('?' * len(some))})",
             some,
         )
-        known |= {key: Origin(of_stream, session) for key, of_stream, session in rows}
+        known |= {key: Origin(of_stream, session, history=bool(copied)) for key, of_stream, session, copied in rows}
     return compare(stream, outputs, keys, known)
 
 
 def put_requests(connection: sqlite3.Connection, compared: Compared, source_of: Callable[[Origin], int]) -> None:
     """Store the requests that are new in a commit. `source_of`: returns the id of a source."""
     if compared.new:
-        rows = [(key, source_of(origin)) for key, origin in compared.new.items()]
-        connection.executemany("INSERT OR REPLACE INTO requests VALUES (?, ?)", rows)
+        rows = [(key, source_of(origin), origin.history) for key, origin in compared.new.items()]
+        connection.executemany("INSERT OR REPLACE INTO requests VALUES (?, ?, ?)", rows)
 
 
 class SqliteProjection(Projection):
@@ -189,6 +189,11 @@ class SqliteProjection(Projection):
             self._with_changes.add(stream)
             self._streams.move_to_end(stream)
 
+    def _change(self, name: str, row: SessionRow) -> SessionRow:
+        self._sessions[name] = row
+        self._changed.add(name)
+        return row
+
     def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
         row = self._sessions[name] = self._known(name) or new
         self._sessions.move_to_end(name)
@@ -232,6 +237,7 @@ _STATES = frozenset(get_args(StreamState))
 _ORDERS = {"seq": "last_seq", "time": "last_ts DESC, last_seq"}
 _BEFORE = {"seq": "last_seq<:last_seq", "time": "(last_ts, last_seq)<(:last_ts, :last_seq)"}
 
+_FIRST_TS = "coalesce(json_extract(CAST(data AS TEXT), '$.first_ts'), last_ts)"
 _WAITING = "session IN (SELECT session FROM calls WHERE kind='permission')"
 _OPEN = (
     "EXISTS (SELECT 1 FROM session_streams JOIN streams USING (stream)"
@@ -304,7 +310,7 @@ def _conditions(wanted: SessionFilter) -> tuple[list[str], dict[str, Any]]:
             named = {f"{key}{number}": name for number, name in enumerate(names)}
             conditions.append(f"{_STATUS if key == 'status' else key} IN ({','.join(f':{one}' for one in named)})")
             values |= named
-    bounds = {"since": "last_ts>=:since", "until": "last_ts<:until", "changed_after": "last_seq>:changed_after"}
+    bounds = {"since": "last_ts>=:since", "until": f"{_FIRST_TS}<:until", "changed_after": "last_seq>:changed_after"}
     for key, condition in bounds.items():
         if (value := getattr(wanted, key)) is not None:
             conditions.append(condition)
@@ -405,7 +411,7 @@ def _apply_all(connection: sqlite3.Connection, rebuilt: _Sessions, damages: Dama
             produced = Produced.of(event, stored.body)
             compared = with_repetitions(connection, event.stream, [produced])
             put_requests(connection, compared, lambda origin: source_id(connection, origin.stream, origin.session))
-            rebuilt.apply(event.stream, [(stored.seq, produced)], compared.forks)
+            rebuilt.apply(event.stream, [(stored.seq, produced)], compared.forks, compared.copies)
         rebuilt.flush()
         after = found.searched
         if time.monotonic() >= report_at:

@@ -51,13 +51,13 @@ CREATE INDEX sessions_by_time ON sessions (last_ts, last_seq, provider, project,
 """
 
 REQUESTS_TABLE = """
-CREATE TABLE requests (key INTEGER PRIMARY KEY, source INTEGER NOT NULL);
+CREATE TABLE requests (key INTEGER PRIMARY KEY, source INTEGER NOT NULL, history INTEGER NOT NULL);
 CREATE INDEX requests_by_source ON requests (source);
 CREATE TRIGGER requests_unused AFTER DELETE ON sources BEGIN DELETE FROM requests WHERE source = old.id; END
 """
-"""Key of a request, or of something else that is counted once (`sessions/repetitions.py`), and who reported it first.
-The rows have no checksums: they are derived from events, and a damaged one costs a count. Journals of older versions
-lack the table until they are opened."""
+"""Key of a request, or of something else that is counted once (`sessions/repetitions.py`), who reported it first, and
+whether that was a copy. The rows have no checksums: they are derived from events, and a damaged one costs a count.
+Journals of older versions lack the table until they are opened."""
 REQUESTS_NAMES = frozenset({"requests", "requests_by_source", "requests_unused"})
 
 TABLES = f"""

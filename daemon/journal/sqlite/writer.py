@@ -337,7 +337,7 @@ class Writer:
             seqs.append(seq)
             seq += 1
         self._next_seq = seq
-        self._projection.apply(stream, entries, compared.forks)
+        self._projection.apply(stream, entries, compared.forks, compared.copies)
         return seqs
 
     def _source(self, stream: str, session: str) -> int:

@@ -28,7 +28,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from tooltap.daemon.formats import amount, dollars
+from tooltap.daemon.formats import amount, dollars, over_budget
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.listing import (
     STATUSES,
@@ -41,9 +41,11 @@ from tooltap.daemon.sessions.listing import (
     project_of,
     status_of,
 )
+from tooltap.daemon.sessions.usage import has_budget
 from tooltap.daemon.show.markup import clock
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.sanitize import visible
+from tooltap.daemon.system.zone import zone_name
 from tooltap.daemon.web.http.feed import Arrived, EventStream, message
 from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.http.services import Services
@@ -52,7 +54,7 @@ from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, template
 from tooltap.daemon.web.page.session import asked_in
 from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import Subscribe
+from tooltap.protocol.frames import Subscribe, UsageRequest
 
 DAY = 86_400_000
 PERIOD_WORDS = {"": "Any time", "day": "A day", "week": "7 days", "month": "30 days"}
@@ -474,6 +476,9 @@ class _Home:
         query = query_of(request, HomeQuery)
         latest = self._journal.latest
         counts = await count(self._journal, query)
+        budgets = []
+        if has_budget():
+            budgets = (await self._journal.usage(UsageRequest(id=None, zone=zone_name()))).budgets or []
         rows, older = await fetch_rows(self._journal, query, counts.wanted)
         return await html(
             "home.html",
@@ -484,6 +489,7 @@ class _Home:
             asks=await what_waits(self._journal, self._fragments) if counts.waiting else "",
             latest=latest,
             total=total_words(self._totals.known(counts.wanted)),
+            warnings=[words for one in budgets if (words := over_budget(one.period, one.spent_usd, one.limit_usd))],
             periods=PERIOD_WORDS,
             preferences=preferences_of(request),
             waits=counts.waiting,

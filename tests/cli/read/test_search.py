@@ -119,7 +119,7 @@ def test_why_nothing_was_found(daemon: Running, words: list[str], said: str) -> 
     [
         ([], 2, "Missing argument 'WORDS...'"),
         (["--", "->"], 2, "needs at least one letter or digit"),
-        (["x", "--since", "long ago"], 2, "'long ago' is neither a duration such as 2h or 7d nor a date"),
+        (["x", "--since", "long ago"], 2, "'long ago' is not an age such as 2h or 1d, nor a date"),
         (["x", "--state", "faild"], 2, "did you mean 'failed'?"),
         (["x", "--session", "nope"], 1, "the journal has no session 'nope'"),
     ],

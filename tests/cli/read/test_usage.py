@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -136,3 +137,39 @@ def test_an_empty_result_says_why(daemon: Running, tmp_path: Path) -> None:
         kimi = b'{"role":"user","content":"hello"}\n'
         assert here("ingest", "--socket", empty.path, "--dialect", "kimi-json", "-", stdin=kimi).returncode == 0
         assert said(empty) == "no agent of the journal's sessions has stated tokens or a cost\n"
+
+
+def test_prices_subscription_and_budget_of_the_user(tmp_path: Path) -> None:
+    """1,000,000 tokens in at $2 for a million, and 100,000 out at $10: $3, of a budget of $2.50."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    about = {"parentUuid": None, "isSidechain": False, "sessionId": "s", "cwd": "/w", "version": "2", "timestamp": now}
+    message = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "house-model",
+        "content": [{"type": "text", "text": "ok"}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 1_000_000, "output_tokens": 100_000},
+    }
+    lines = [
+        {"type": "user", "uuid": "u", "message": {"role": "user", "content": "hi"}, **about},
+        {"type": "assistant", "uuid": "a", "requestId": "r", "message": message, **about},
+    ]
+    recording = tmp_path / "s.jsonl"
+    recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    prices = {"house-model": {"input": 2, "output": 10}}
+    with running(tmp_path, prices=prices, usage={"budget": {"day": 2.5, "month": 100}}) as daemon:
+        assert here("ingest", "--socket", daemon.path, recording).returncode == 0
+        found = usage(daemon)
+        assert found["total"]["costUsd"] == pytest.approx(3.0)
+        assert [(one["period"], one["limitUsd"]) for one in found["budgets"]] == [("day", 2.5), ("month", 100.0)]
+        assert [one["spentUsd"] for one in found["budgets"]] == pytest.approx([3.0, 3.0])
+        assert "over budget today: $3.00 of $2.50" in at(100, daemon)
+        assert "budgets" not in usage(daemon, "--session", "s")
+
+    with running(tmp_path, prices=prices, usage={"subscription": ["claude"], "budget": {"day": 2.5}}) as daemon:
+        found = usage(daemon)
+        assert found["subscriptions"] == ["claude"]
+        assert found["budgets"] == [{"period": "day", "limitUsd": 2.5, "spentUsd": 0.0}]
+        assert "not a bill: a subscription pays claude" in at(100, daemon)

@@ -101,9 +101,16 @@ async def test_correction_of_history_is_history(journal: Journal) -> None:
 
 
 async def test_history_that_a_stream_states_claims_no_request(journal: Journal) -> None:
-    await journal.commit(commit(usage("1", "b", "fork", replay=True), stream="b"))
+    copied = usage("1", "b", "fork", 2, replay=True)
+    await journal.commit(commit(message("hi", "b", session="fork"), copied, stream="b", lines=2))
+    await journal.commit(commit(usage("2", "b", "fork", 3), stream="b", base=2))
     await journal.commit(commit(usage("1", "a", "parent"), stream="a"))
-    assert await counted(journal) == {"parent": 100}
+    await journal.commit(commit(usage("1", "c", "other"), stream="c"))
+    assert await counted(journal) == {"parent": 100, "fork": 100}
+    assert {one["session"]: one.get("forkedFrom") for one in await journal.sessions()} == {
+        "parent": None,
+        "fork": "parent",
+    }
 
 
 async def test_subagent_on_two_streams_of_its_session(journal: Journal) -> None:

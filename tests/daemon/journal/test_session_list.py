@@ -9,7 +9,7 @@ import pytest
 from tests.daemon.events import commit, event, message
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, place_of
-from tooltap.protocol.events import PermissionRequest, SessionEvent, Turn
+from tooltap.protocol.events import Message, PermissionRequest, SessionEvent, Turn
 
 pytestmark = pytest.mark.anyio
 
@@ -112,3 +112,16 @@ async def test_what_is_cut_off_counts_as_interrupted(journal: Journal) -> None:
 
     assert await names(journal, SessionFilter(status=("interrupted",))) == "ce"
     assert (await journal.count_sessions())["status"] == {"completed": 2, "failed": 1, "interrupted": 2}
+
+
+async def test_session_is_found_by_every_day_that_it_touches(journal: Journal) -> None:
+    for line, hours in enumerate((20, 23, 26), 1):
+        one = event(Message, "s", line, session="s", role="user", text="hi", ts=hours * HOUR)
+        await journal.commit(commit(one, stream="s", base=line - 1))
+
+    day = 24 * HOUR
+    assert await names(journal, SessionFilter(since=0, until=day)) == "s"
+    assert await names(journal, SessionFilter(since=day, until=2 * day)) == "s"
+    assert await names(journal, SessionFilter(since=21 * HOUR, until=22 * HOUR)) == "s"
+    assert await names(journal, SessionFilter(until=20 * HOUR)) == ""
+    assert await names(journal, SessionFilter(since=27 * HOUR)) == ""

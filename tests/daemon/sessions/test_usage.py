@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.daemon.events import commit, event
 from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.sessions.prices import BOUNDS
 from tooltap.daemon.sessions.row import SessionRow
-from tooltap.daemon.sessions.usage import BOUNDS, PARTS, SessionUsage, UsagePart, report
+from tooltap.daemon.sessions.usage import PARTS, SessionUsage, UsagePart, report
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, SessionEvent, Usage
 from tooltap.protocol.frames import UsageRequest
@@ -80,7 +82,6 @@ def test_totals_of_a_session_are_taken_apart_into_requests() -> None:
         used("session", 100, 10, context_used=110, model="a"),
         used("session", 300, 30, context_used=220, model="b"),
         used("session", 700, 70, context_used=200, model="b"),
-        used("session", 5, 1, model="b"),
         used("session", 50, 5, context_used=55, model="a", agent="helper"),
     )
 
@@ -195,3 +196,26 @@ def test_session_and_report_have_the_same_sums() -> None:
     assert {one.key: one.cost_usd for one in by_model.rows} == pytest.approx({"a": 0.2, "b": 0.1})
     assert all(one.cost_estimated for one in by_model.rows)
     assert "cacheReadTokens" not in session
+
+
+def test_row_of_an_older_version_has_days() -> None:
+    """Its parts have no width: they are of a day (UTC), and belong to the same date in other zones."""
+    stored = (
+        b'{"provider":"toy","first_seq":1,"last_seq":1,"used":{"parts":[[["step",20000,null,"a",0,true],[100,10]]]}}'
+    )
+    row = msgspec.json.decode(stored, type=SessionRow)
+    row.note(2, used(prompt=1, model="a", ts=20_000 * DAY + 1))
+
+    for zone in (None, "America/Los_Angeles", "Asia/Tokyo"):
+        result = report([row.spending("s")], UsageRequest(id=None, by="day", zone=zone))
+        days = {one.key: one.input_tokens for one in result.rows}
+        assert days == ({"2024-10-04": 100, "2024-10-03": 1} if zone == "America/Los_Angeles" else {"2024-10-04": 101})
+
+
+def test_times_of_parts_become_longer_if_there_are_many() -> None:
+    quarter = DAY // 96
+    usage = usage_of(*(used(prompt=1, model="a", ts=number * quarter) for number in range(400)))
+
+    assert usage.width == 4
+    assert {one.key.slot for one in usage.parts} == set(range(100))
+    assert sum(tokens(usage.once()).values()) == 400

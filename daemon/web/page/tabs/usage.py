@@ -163,11 +163,11 @@ class Spending:
                     self._tasks[event.call_id] = _task(event)
             case Usage():
                 turn = self._current(seq, event.ts)
-                turn.spent.add(event, event.agent, event.ts)
+                turn.spent.add(event, event.agent, event.ts, event.stream, event.id)
                 if event.agent is None:
                     self._note_context(seq, event, turn.spent.used.context_used)
-            case SessionEvent(model=str(model)):
-                self._ledger.use_model(event.agent, model)
+            case SessionEvent():
+                self._ledger.note_session(event.stream, event.agent, event.state, event.model)
             case Notice(code="compaction") if event.agent is None:
                 self._note_compaction(seq, event)
             case _:
@@ -257,6 +257,8 @@ class TurnRow(NamedTuple):
     input: int
     cached: int
     output: int
+    estimated_output: int | None
+    """None if the output is exact."""
     is_counted: bool
     """True if the agent has reported tokens or a cost for the turn."""
     cost: Cost | None
@@ -288,6 +290,7 @@ def usage_values(known: Spending, costs: Costs, row: dict[str, Any], *, wide: bo
         "compactions": compactions[-LISTED:],
         "hidden_compactions": max(len(compactions) - LISTED, 0),
         "total": costs.by_model.total,
+        "is_subscription": bool(costs.by_model.subscriptions),
         "is_counted": bool(costs.by_model.rows),
         "models": _shares(costs.by_model, lambda key: key or "model not known", lambda key: None),
         "agents": _shares(
@@ -321,6 +324,7 @@ def _turn_row(turn: SpentTurn) -> TurnRow:
         input=amount.input_tokens,
         cached=amount.cache_read_tokens,
         output=amount.output_tokens,
+        estimated_output=amount.estimated_output_tokens,
         is_counted=bool(turn.spent.used.parts),
         cost=cost_of([turn.spent]),
         context_used=turn.spent.used.context_used,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.daemon.web.page.tabs.noting import Noting
+from tooltap.daemon.sessions.usage import Cost
 from tooltap.daemon.web.page.tabs.digests import Place
 from tooltap.daemon.web.page.tabs.usage import DRAWN, POINTS, Compaction, Costs, Point, Spending, curve_of, usage_values
 from tooltap.protocol.replies import UsageResult, UsageRow
@@ -39,9 +40,9 @@ def test_turns_have_what_was_used_between_them() -> None:
     first, second = values(known)["turns"]
 
     assert (first.calls, first.input, first.output, first.milliseconds) == (1, 300, 30, 60_000)
-    assert first.cost == (0.75, False, None)
+    assert first.cost == Cost(0.75, False)
     assert first.context_used == 220
-    assert (second.place.turn, second.state, second.cost) == (2, "started", (1.0, False, None))
+    assert (second.place.turn, second.state, second.cost) == (2, "started", Cost(1.0, False))
 
 
 def test_totals_of_the_session_are_shared_among_turns() -> None:
@@ -78,7 +79,7 @@ def test_cost_that_the_agent_states_is_that_of_the_turn() -> None:
 
     (turn,) = values(known)["turns"]
 
-    assert turn.cost == (0.5, False, None)
+    assert turn.cost == Cost(0.5, False)
 
 
 def test_subagents_do_not_fill_the_context() -> None:

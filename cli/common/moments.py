@@ -1,0 +1,69 @@
+"""Options for times and days."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import click
+
+from tooltap.cli.common.options import UNITS
+
+_AGE = re.compile(r"([0-9]{1,9})([smhdw])")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+class Moment(click.ParamType[int]):
+    """Option type for a time: a duration ago (`90s`, `10m`, `2h`, `1d`, `1w`), or a local date (`2026-11-24`,
+    `2026-11-24T09:30`). Converts it to milliseconds since the epoch. `is_end`: the time after the last one that is
+    wanted, so a day without a time is included."""
+
+    name = "moment"
+
+    def __init__(self, *, is_end: bool = False) -> None:
+        self._is_end = is_end
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if (match := _AGE.fullmatch(value)) is not None:
+            return max(int((time.time() - int(match[1]) * UNITS[match[2]]) * 1_000), 0)
+        try:
+            if self._is_end and _DATE.fullmatch(value):
+                return beginning_of(date.fromisoformat(value) + timedelta(days=1))
+            return max(int(datetime.fromisoformat(value).timestamp() * 1_000), 0)
+        except (ValueError, OverflowError, OSError):
+            self.fail(f"{value!r} is not an age such as 2h or 1d, nor a date such as 2026-11-24", param, ctx)
+
+
+class Day(click.ParamType[int]):
+    """Option type for a local day: a date, or an age in days (`7d`). Converts it to the milliseconds since the epoch at
+    which it begins, or at which it ends (`is_end`)."""
+
+    name = "day"
+
+    def __init__(self, *, is_end: bool = False) -> None:
+        self._is_end = is_end
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            if re.fullmatch(r"[0-9]{1,5}d", value):
+                day = date.today() - timedelta(days=int(value[:-1]))
+            else:
+                day = date.fromisoformat(value)
+            begins = beginning_of(day)
+            return beginning_of(day + timedelta(days=1)) if self._is_end else begins
+        except (ValueError, OverflowError, OSError):
+            self.fail("expected a day such as 2026-11-24, or an age in days such as 7d", param, ctx)
+
+
+def beginning_of(day: date) -> int:
+    """Return the milliseconds since the epoch at which a local day begins. Raises `ValueError`, `OverflowError`,
+    `OSError` for one that is not within the clock's range or before the epoch."""
+    begins = int(datetime(day.year, day.month, day.day).timestamp() * 1_000)
+    if begins < -_DAY_MS:
+        raise ValueError(day)
+    return max(begins, 0)
+
+
+_DAY_MS = 86_400_000
