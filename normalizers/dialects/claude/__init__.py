@@ -131,7 +131,9 @@ AGENTS = (
             "projects",
             # `journal.jsonl` is of a workflow, and has no messages.
             re.compile(rf"(?:[^/]+/{_SESSION}(?=\.jsonl|/))?.*(?<!/journal)\.jsonl"),
-            beside=re.compile(r".+\.meta\.json|(?:.+/)?sessions-index\.json|.+/journal\.jsonl|.+/(?:tool-results|memory)/"),
+            beside=re.compile(
+                r".+\.meta\.json|(?:.+/)?sessions-index\.json|.+/journal\.jsonl|.+/(?:tool-results|memory)/"
+            ),
             deletes=OwnDeletion("settings.json", "cleanupPeriodDays", 30),
             note=(".meta.json", "toolUseId"),
             # 2.1.7 to 2.1.4x also write a subagent's lines as `progress` lines of the session.
