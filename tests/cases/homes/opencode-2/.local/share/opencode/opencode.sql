@@ -1,0 +1,10 @@
+PRAGMA foreign_keys=OFF;
+BEGIN TRANSACTION;
+CREATE TABLE session_v2 (id text PRIMARY KEY, project_id text NOT NULL, workspace_id text, parent_id text, fork_session_id text, fork_boundary text, slug text NOT NULL, directory text NOT NULL, path text, title text, version text NOT NULL, cost real DEFAULT 0 NOT NULL, tokens_input integer DEFAULT 0 NOT NULL, tokens_output integer DEFAULT 0 NOT NULL, tokens_reasoning integer DEFAULT 0 NOT NULL, tokens_cache_read integer DEFAULT 0 NOT NULL, tokens_cache_write integer DEFAULT 0 NOT NULL, agent text, model text, time_created integer NOT NULL, time_updated integer NOT NULL, time_idle integer, idle_outcome text);
+INSERT INTO session_v2 VALUES('ses_0001v2','prj1',NULL,NULL,NULL,NULL,'brave-fox','/w/app',NULL,'List the files','2.0.12',0.012300000000000000169,1200,30,0,0,0,'build','{"id": "claude-sonnet-4-5", "providerID": "anthropic"}',1788000000000,1788000009000,NULL,NULL);
+CREATE TABLE session_message (id text PRIMARY KEY, session_id text NOT NULL, type text NOT NULL, seq integer NOT NULL, time_created integer NOT NULL, time_updated integer NOT NULL, data text NOT NULL);
+INSERT INTO session_message VALUES('msg_1','ses_0001v2','user',1,1788000000000,1788000000000,'{"text": "List the files"}');
+INSERT INTO session_message VALUES('msg_2','ses_0001v2','assistant',2,1788000001000,1788000001000,'{"agent": "build", "model": {"id": "claude-sonnet-4-5", "providerID": "anthropic"}, "content": [{"type": "reasoning", "text": "I list."}, {"type": "tool", "id": "toolu_1", "name": "shell", "state": {"status": "completed", "input": {"command": "ls"}, "content": [{"type": "text", "text": "a.py\n"}]}}, {"type": "text", "text": "There is a.py."}], "finish": "stop", "cost": 0.0123, "tokens": {"input": 1200, "output": 30, "reasoning": 0, "cache": {"read": 0, "write": 0}}, "time": {"created": 1788000001000, "completed": 1788000009000}}');
+CREATE TABLE event (id text PRIMARY KEY, aggregate_id text NOT NULL, seq integer NOT NULL, type text NOT NULL, data text NOT NULL);
+CREATE TABLE event_sequence (aggregate_id text PRIMARY KEY, seq integer NOT NULL);
+COMMIT;
