@@ -55,7 +55,7 @@ _NOT_PROMPTS = ("Caveat: The messages below were generated", "[Request interrupt
 
 class Prompt(msgspec.Struct, omit_defaults=True):
     """The first prompt of a session, for its title. A prompt that says less is used until there is a better one: a
-    command alone (`/compact`) has rank 1, and a prompt to a subagent rank 2."""
+    command alone (`/compact`, `! ls`) has rank 1, and a prompt to a subagent rank 2."""
 
     KINDS: ClassVar = ("message",)
 
@@ -68,7 +68,7 @@ class Prompt(msgspec.Struct, omit_defaults=True):
         if entry.fields.role != "user" or (self.title and not self.rank):
             return
         if title := title_of(entry.fields.text):
-            is_command = title.startswith("/") and " " not in title
+            is_command = title.startswith("! ") or (title.startswith("/") and " " not in title)
             self._keep(title, seq, 2 if entry.agent is not None else int(is_command))
 
     def absorb(self, earlier: Prompt) -> None:

@@ -129,7 +129,8 @@ async def test_models_and_project(journal: Journal) -> None:
 
 
 async def test_title_is_the_first_prompt_until_the_agent_states_one(journal: Journal) -> None:
-    said = [prompt("of a helper", agent="x"), prompt("/compact"), message("Hi"), prompt("Fix the\nbuild"), prompt("Go")]
+    commands = [prompt("/compact"), prompt("! git status")]
+    said = [prompt("of a helper", agent="x"), *commands, message("Hi"), prompt("Fix the\nbuild"), prompt("Go")]
     await journal.commit(commit(*said))
     assert (await the_session(journal))["title"] == "Fix the build"
 

@@ -3,17 +3,18 @@
 The recordings are three runs of 2.1.330: a session of two requests, its resumption in a new process, and a fork of it.
 Each request has a prompt of 2,400 tokens (1,200 + 300 written + 900 read), an answer of 42, and costs $0.00732."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.normalizers.dialects.claude import helpers as streams
-from tests.normalizers.dialects.claude import transcripts
 from tests.normalizers.dialects.claude.test_claude_history import TWO_TURNS, answer, prompt
 from tests.normalizers.dialects.claude.transcripts import line, read
 from tests.normalizers.reading import of
 from tooltap.protocol.events import Event, Usage
-from tooltap.testing import Line
+from tooltap.testing import Line, check_recording
 
 PROMPT, ANSWER = 2_400, 42
+RUNS = Path(__file__).parent / "runs"
 
 
 def requests(*found: list[Event]) -> tuple[int, int]:
@@ -27,16 +28,17 @@ def last_total(found: list[Event]) -> Usage:
     return [usage for usage in of(Usage, found) if usage.scope == "session" and not usage.replay][-1]
 
 
-def until_resumed() -> list[Line]:
-    """The lines that the first process wrote: up to its costs."""
-    lines = transcripts.recording("resumed", transcripts.V2)
-    end = next(at for at, one in enumerate(lines) if isinstance(one.data, bytes) and b'"cost-state"' in one.data)
-    return lines[: end + 1]
+def run(name: str, until: bytes | None = None) -> list[Event]:
+    """The events of a recording; `until`: of its lines up to the first one with these bytes."""
+    lines = (RUNS / f"{name}.jsonl").read_bytes().splitlines()
+    if until is not None:
+        lines = lines[: next(at for at, one in enumerate(lines, 1) if until in one)]
+    dialect = "claude-transcript" if name.startswith("stored") else "claude-stream"
+    return check_recording(dialect, [Line(one) for one in lines])
 
 
 def test_resumption_in_a_new_process_adds_its_request() -> None:
-    first = transcripts.normalized(until_resumed())
-    both = transcripts.events("resumed")
+    first, both = run("stored", until=b'"cost-state"'), run("stored")
 
     assert requests(first) == (2 * PROMPT, 2 * ANSWER)
     assert requests(both) == (3 * PROMPT, 3 * ANSWER)
@@ -44,7 +46,7 @@ def test_resumption_in_a_new_process_adds_its_request() -> None:
 
 
 def test_fork_adds_its_request() -> None:
-    parent, fork = transcripts.events("resumed"), transcripts.events("forked")
+    parent, fork = run("stored"), run("stored-fork")
 
     assert requests(fork) == (PROMPT, ANSWER)
     assert requests(parent, fork) == (4 * PROMPT, 4 * ANSWER)
@@ -52,7 +54,7 @@ def test_fork_adds_its_request() -> None:
 
 
 def test_streams_of_three_processes_add_up() -> None:
-    totals = [last_total(streams.events(name)) for name in ("first-run", "resumed", "forked")]
+    totals = [last_total(run(name)) for name in ("printed", "printed-resumption", "printed-fork")]
 
     assert [(total.input_tokens, total.output_tokens) for total in totals] == [
         (2 * PROMPT, 2 * ANSWER),

@@ -21,12 +21,8 @@ def recording(name: str, version: str) -> list[Line]:
     return read_recording((FIXTURES / version / f"{name}.jsonl").read_bytes())
 
 
-def normalized(lines: list[Line]) -> list[Event]:
-    return normalize("claude-transcript", lines, Context(stream="s"))
-
-
 def events(name: str, version: str = V2) -> list[Event]:
-    return normalized(recording(name, version))
+    return normalize("claude-transcript", recording(name, version), Context(stream="s"))
 
 
 def statistics(lines: list[Line]) -> Statistics:
