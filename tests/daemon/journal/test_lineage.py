@@ -146,3 +146,12 @@ async def test_qwen_result_after_a_resume(journal: Journal) -> None:
     await publish(journal, "qwen-stream", "b", run(3600))
 
     assert await tokens(journal) == {"one": 3600}
+
+
+@pytest.mark.parametrize("name", ["claude-code-acp", "acme"])
+async def test_acp_cost_that_falls_in_another_process(journal: Journal, name: str) -> None:
+    start = acp.agent(name, "0.23.1")
+    await publish(journal, "acp", "a", [*start, *acp.new(), *acp.turn(3, acp.costs(0.5))])
+    await publish(journal, "acp", "b", [*start, *acp.load(), *acp.turn(3, acp.costs(0.1))])
+
+    assert await dollars(journal) == 0.6
