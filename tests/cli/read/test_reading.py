@@ -164,7 +164,7 @@ def test_sessions_newest_first(daemon: Running) -> None:
 
 def test_session_names_what_it_comes_from(tmp_path: Path) -> None:
     with running(tmp_path) as daemon:
-        origin = {"forked_from": "8b5a1c00-aaaa", "parent_session": "2f40b229-bbbb"}
+        origin: dict[str, Any] = {"forked_from": "8b5a1c00-aaaa", "parent_session": "2f40b229-bbbb"}
         daemon.commit(commit(event(SessionEvent, state="started", **origin), message("Done.")))
         finished = here("sessions", "--socket", daemon.path)
         head, row = [line.split("\t") for line in finished.stdout.decode().splitlines()]

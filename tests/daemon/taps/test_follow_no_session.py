@@ -14,7 +14,10 @@ from tooltap.daemon.taps.stream_ids import recording_id
 
 STUB = {"type": "bridge-session", "sessionId": CLAUDE_SESSION, "bridgeSessionId": "b", "lastSequenceNum": 0}
 UNKNOWN = {"type": "next-years-line", "sessionId": CLAUDE_SESSION}
-JOURNAL = [{"type": "started", "runId": "wf", "ts": 1}, {"type": "agent_finished", "agentId": "a1", "result": "Done."}]
+JOURNAL: list[dict[str, Any]] = [
+    {"type": "started", "runId": "wf", "ts": 1},
+    {"type": "agent_finished", "agentId": "a1", "result": "Done."},
+]
 
 
 @pytest.fixture
