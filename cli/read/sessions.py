@@ -197,9 +197,11 @@ def _projects(socket: Path | None, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _why_none(socket: Path | None, filters: dict[str, Any]) -> str:
-    total = _count(socket) if filters else 0
+    total = _count(socket)
     if not total:
-        return NO_EVENTS
+        opened = _count(socket, empty=True)
+        nothing = f"nothing was asked, said or done in {counted(opened, 'session')}; `--empty` lists what there is"
+        return nothing if opened else NO_EVENTS
     some = f"there {'is' if total == 1 else 'are'} {counted(total, 'session')}"
     return f"no session matches these filters; without them {some}"
 
@@ -365,8 +367,8 @@ _COLUMNS = (
     _Column("COST", 8, 2, _cost, right=True),
     _Column("TIME", 7, 5, _duration, right=True),
     _Column("FROM", 24, 9, _origin),
-    _Column("LAST", 10, 0, _moment, right=True),
     _Column("PINNED", 6, 9, lambda session: "pinned" if session.get("pinned") else ""),
+    _Column("LAST", 10, 0, _moment, right=True),
 )
 
 

@@ -432,7 +432,7 @@ class FollowedFile:
         self._session = session
         self._first_t = first_t
         self._position = position
-        self._mtime = mtime
+        self._mtime = self._mtime_at_first = mtime
         self._setting = setting
         self._stated: int | None = None
         """The latest time that a line just read states, in ms since the epoch; None if none does."""
@@ -464,9 +464,10 @@ class FollowedFile:
     @property
     def _last_written(self) -> int:
         """When the agent wrote the last line, in ms since the epoch: when the file changed, or as the line states it
-        if the file changed long after that, because it was copied."""
+        if the file had changed long after that when it was opened, because it was copied."""
         stated = self._stated
-        return self._mtime if stated is None or self._mtime < stated + COPIED else stated
+        is_copied = stated is not None and self._mtime == self._mtime_at_first and self._mtime >= stated + COPIED
+        return self._mtime if stated is None or not is_copied else stated
 
     async def turn(self) -> bool:
         """Ingest the next part of what is new: about `TURN_BYTES` of lines, or the whole document. Returns whether

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.command import CLAUDE, CODEX, DEMO, here, sentence, tooltap
 from tests.daemon.running import Running, running
+from tests.daemon.taps.following import publish_more
 from tests.test_end_to_end import recordings
 from tooltap.daemon.journal.sqlite.tables import EVENT_SUM, add_functions
 from tooltap.normalizers.catalog.registry import builtin
@@ -167,6 +168,32 @@ def changed(monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], 
 def rename(call: dict[str, Any]) -> None:
     call["name"] = "Shell"
     call["input"]["timeout_ms"] = call["input"].pop("command")
+
+
+def test_replay_of_a_stream_that_was_silent_gives_the_same_events(
+    tmp_path: Path, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its provisional end is not on the wire; the trace has a mark in its place."""
+    monkeypatch.setenv("HAPPIER_STACK_TOOL_TRACE", "1")
+    monkeypatch.setenv("HAPPIER_STACK_TOOL_TRACE_FILE", str(trace))
+    text = {"role": "assistant", "content": [{"type": "text", "text": "Done."}], "id": "m", "stop_reason": None}
+    common = {"sessionId": "s", "isSidechain": False, "timestamp": "2026-01-30T10:00:00.000Z"}
+    lines = [
+        {"type": "user", "uuid": "u", "message": {"role": "user", "content": "Go."}, **common},
+        {"type": "assistant", "uuid": "a", "message": {**text, "usage": {"output_tokens": 3}}, **common},
+    ]
+    with running(tmp_path, settle_timeout=0.1) as daemon:
+        with daemon.connect() as wire, daemon.subscribe(after="start") as subscriber:
+            wire.send("ingest", stream="silent", framing="tapped", dialect="claude-transcript")
+            publish_more(wire, [json.dumps(line).encode() for line in lines], 2)
+            while not subscriber.read().get("provisional"):
+                pass
+            wire.send("end")
+            wire.until("done")
+        traced(daemon, 4)
+
+        replayed = here("replay", trace)
+        assert events(replayed.stdout) == stored(daemon)
 
 
 def test_changed_normalizer_is_reported_per_event(

@@ -153,7 +153,7 @@ def test_sessions_newest_first(daemon: Running) -> None:
     head, *rows = [line.split("\t") for line in finished.stdout.decode().splitlines()]
     of_agents = [row for row in rows if row[5] in ("claude", "gemini", "opencode")]
 
-    columns = "STATUS TITLE PROJECT BRANCH AGENT MODEL CALLS ERRORS TOKENS COST TIME FROM LAST"
+    columns = "STATUS TITLE PROJECT BRANCH AGENT MODEL CALLS ERRORS TOKENS COST TIME FROM PINNED LAST"
     assert head == ["SESSION", *columns.split()]
     times = [row[-1] for row in rows]
     assert times == sorted(times, reverse=True)
@@ -162,9 +162,20 @@ def test_sessions_newest_first(daemon: Running) -> None:
     assert (claude[3], claude[7]) == ("ws", "1")
 
 
+def test_sessions_in_which_nothing_was_done_are_listed_on_request(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        daemon.commit(commit(event(SessionEvent, state="started", cwd="/ws")))
+        hidden = here("sessions", "--socket", daemon.path)
+        shown = here("sessions", "--socket", daemon.path, "--empty")
+
+    wanted = b"tooltap: nothing was asked, said or done in 1 session; `--empty` lists what there is\n"
+    assert (hidden.stdout, hidden.stderr) == (b"", wanted)
+    assert [line.split("\t")[0] for line in shown.stdout.decode().splitlines()] == ["SESSION", "session-1"]
+
+
 def test_session_names_what_it_comes_from(tmp_path: Path) -> None:
     with running(tmp_path) as daemon:
-        origin = {"forked_from": "8b5a1c00-aaaa", "parent_session": "2f40b229-bbbb"}
+        origin: dict[str, Any] = {"forked_from": "8b5a1c00-aaaa", "parent_session": "2f40b229-bbbb"}
         daemon.commit(commit(event(SessionEvent, state="started", **origin), message("Done.")))
         finished = here("sessions", "--socket", daemon.path)
         head, row = [line.split("\t") for line in finished.stdout.decode().splitlines()]

@@ -8,7 +8,7 @@ from tooltap.daemon.sessions.row import SessionRow
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Event, Message, ToolCall, Turn
 
-PROVISIONAL = {"state": "completed", "ended_by": "answer", "provisional": True, "synthetic": True}
+PROVISIONAL: dict[str, Any] = {"state": "completed", "ended_by": "answer", "provisional": True, "synthetic": True}
 
 
 class Row:
@@ -17,7 +17,14 @@ class Row:
 
     def note(self, kind: type[Event], ts: int, *, turn: str | None = "t1", **fields: Any) -> Row:
         seq = self.row.last_seq + 1
-        envelope = {"id": f"s:{seq}:0", "stream": "s", "line": seq, "session": "S", "protocol": "toy", "dialect": "toy"}
+        envelope: dict[str, Any] = {
+            "id": f"s:{seq}:0",
+            "stream": "s",
+            "line": seq,
+            "session": "S",
+            "protocol": "toy",
+            "dialect": "toy",
+        }
         self.row.note(seq, Produced.of(kind(v=2, provider="toy", turn=turn, ts=ts, **envelope, **fields)))
         return self
 

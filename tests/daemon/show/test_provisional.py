@@ -10,7 +10,7 @@ from tooltap.daemon.show.minimap import SessionHistory
 from tooltap.daemon.show.timeline import Turns, nest
 from tooltap.daemon.web.page.compare import _Found
 from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.events import Turn
+from tooltap.protocol.events import Turn, decode
 
 SETTLED = [
     event(Turn, turn="t1", state="started", ts=1_000),
@@ -35,7 +35,7 @@ def test_numbered_turns() -> None:
     for events, states in SHOWN:
         turns = Turns()
         for one in events:
-            turns.add(one.event)
+            turns.add(decode(one.body))
         assert [turn.state for turn in turns.all] == states
 
 

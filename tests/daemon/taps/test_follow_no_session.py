@@ -14,7 +14,10 @@ from tooltap.daemon.taps.stream_ids import recording_id
 
 STUB = {"type": "bridge-session", "sessionId": CLAUDE_SESSION, "bridgeSessionId": "b", "lastSequenceNum": 0}
 UNKNOWN = {"type": "next-years-line", "sessionId": CLAUDE_SESSION}
-JOURNAL = [{"type": "started", "runId": "wf", "ts": 1}, {"type": "agent_finished", "agentId": "a1", "result": "Done."}]
+JOURNAL: list[dict[str, Any]] = [
+    {"type": "started", "runId": "wf", "ts": 1},
+    {"type": "agent_finished", "agentId": "a1", "result": "Done."},
+]
 
 
 @pytest.fixture
@@ -74,7 +77,7 @@ def test_session_that_was_only_opened_is_listed_on_request(follower: Follower) -
     session = "d32c4121-70a0-4d48-a319-67b6eb364f57"
     context = [{"text": "<session_context>\nThis is the Gemini CLI.\n</session_context>"}]
     time = "2026-11-22T10:25:07.250Z"
-    opened = [
+    opened: list[dict[str, Any]] = [
         {"sessionId": session, "projectHash": "f9", "startTime": time, "lastUpdated": time, "kind": "main"},
         {"$set": {"messages": [{"id": "d0", "timestamp": time, "type": "user", "content": context}]}},
     ]

@@ -103,7 +103,7 @@ def test_session_that_goes_on_runs_again_and_counts_its_turn_once(follower: Foll
     append(follower.session, [line("u4", "user", {"role": "user", "content": "Thanks."}, NOW + 10)])
     assert row_when(follower, "running")["turns"] == 2
     with follower.connect() as wire:
-        events = []
+        events: list[tuple[str, str, bool]] = []
         wire.send("subscribe", after="start", filter={"kind": ["turn"]})
         while len(events) < 5:
             if "op" not in (event := wire.read()):
