@@ -33,7 +33,7 @@ from tooltap.protocol.replies import BudgetInfo, PricesInfo, UsageKey, UsageResu
 
 PARTS = 512
 """Maximum parts of one session. Further usage is summed up by scope and day alone, and has no price."""
-FINE_PARTS = 192
+FINE_PARTS = 96
 """Maximum parts while they are shorter than a day; with more, their times are made longer (`WIDTHS`)."""
 MOST_TOKENS = 10**12
 NAME = 200
@@ -156,9 +156,9 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
             self._note_context(usage)
         agent = None if agent is None else agent[:NAME]
         model = usage.model or self.models.get(agent or "")
-        cost, cost_scope = (
-            (usage.cost_usd, usage.cost_scope or usage.scope) if is_cost(usage.cost_usd) else (None, None)
-        )
+        cost, cost_scope = None, None
+        if usage.cost_usd is not None and is_cost(usage.cost_usd):
+            cost, cost_scope = float(usage.cost_usd), usage.cost_scope or usage.scope
         stated: Sequence[tuple[str | None, Usage | ModelUsage]] = [(model, usage)]
         if usage.models:
             stated = [(one.model, one) for one in usage.models]
@@ -357,7 +357,7 @@ def _amount(stated: Usage | ModelUsage) -> Amount:
     covers = getattr(stated, "cost_scope", None)
     if covers is not None and covers != getattr(stated, "scope", None):
         cost = None
-    amount.cost_usd = cost if is_cost(cost) else None
+    amount.cost_usd = float(cost) if cost is not None and is_cost(cost) else None
     amount.unstated = amount.cost_usd is None
     estimate = _count(getattr(stated, "estimated_output_tokens", None))
     amount.more_output_tokens = max(0, estimate - amount.output_tokens)
