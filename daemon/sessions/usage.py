@@ -33,7 +33,7 @@ from tooltap.protocol.replies import BudgetInfo, PricesInfo, UsageKey, UsageResu
 
 PARTS = 512
 """Maximum parts of one session. Further usage is summed up by scope and day alone, and has no price."""
-FINE_PARTS = 192
+FINE_PARTS = 96
 """Maximum parts while they are shorter than a day; with more, their times are made longer (`WIDTHS`)."""
 MOST_TOKENS = 10**12
 NAME = 200
@@ -150,29 +150,17 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
     def add(self, usage: Usage, agent: str | None, ts: int | None, stream: str, event_id: str) -> float | None:
         """Add a `usage` event. `agent`: the subagent's id. Returns what its cost adds to that of the session; None if
         it states none."""
-        if usage.replaces is not None and not self.take_back(usage.replaces):
+        is_total = usage.scope == "session"
+        if usage.replaces is not None and not is_total and not self.take_back(usage.replaces):
             return None  # it is not known what to subtract
         if agent is None:
             self._note_context(usage)
         agent = None if agent is None else agent[:NAME]
         model = usage.model or self.models.get(agent or "")
-        cost, cost_scope = (
-            (usage.cost_usd, usage.cost_scope or usage.scope) if is_cost(usage.cost_usd) else (None, None)
-        )
-        stated: Sequence[tuple[str | None, Usage | ModelUsage]] = [(model, usage)]
-        if usage.models:
-            stated = [(one.model, one) for one in usage.models]
-        amounts: dict[str, Amount] = {}
-        names: dict[str, str | None] = {}
-        for name, figures in stated:
-            self._note_reported(figures)
-            key = (name or "")[:NAME] if usage.models else ""
-            names[key] = None if name is None else name[:NAME]
-            if key in amounts:
-                amounts[key].add(_amount(figures))
-            else:
-                amounts[key] = _amount(figures)
-        is_total = usage.scope == "session"
+        cost, cost_scope = None, None
+        if usage.cost_usd is not None and is_cost(usage.cost_usd):
+            cost, cost_scope = float(usage.cost_usd), usage.cost_scope or usage.scope
+        amounts, names = self._stated(usage, model)
         grown = None
         if is_total or cost_scope == "session":
             totals = amounts if is_total else {}
@@ -293,6 +281,20 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         self.context_used = self.context_used if used is None else used
         self.context_size = self.context_size if usage.context_size is None else usage.context_size
 
+    def _stated(self, usage: Usage, model: str | None) -> tuple[dict[str, Amount], dict[str, str | None]]:
+        """Return the amounts of an event by model, and the models by these keys; one amount has an empty key."""
+        stated: Sequence[tuple[str | None, Usage | ModelUsage]] = [(model, usage)]
+        if usage.models:
+            stated = [(one.model, one) for one in usage.models]
+        amounts: dict[str, Amount] = {}
+        names: dict[str, str | None] = {}
+        for name, figures in stated:
+            self._note_reported(figures)
+            key = (name or "")[:NAME] if usage.models else ""
+            names[key] = None if name is None else name[:NAME]
+            amounts.setdefault(key, Amount()).add(_amount(figures))
+        return amounts, names
+
     def _remember(self, event: Recent) -> None:
         same = [one for one in self.recent if one.process == event.process and one.agent == event.agent]
         gone = same[0] if len(same) >= RECENT_OF_AGENT else None
@@ -357,7 +359,7 @@ def _amount(stated: Usage | ModelUsage) -> Amount:
     covers = getattr(stated, "cost_scope", None)
     if covers is not None and covers != getattr(stated, "scope", None):
         cost = None
-    amount.cost_usd = cost if is_cost(cost) else None
+    amount.cost_usd = float(cost) if cost is not None and is_cost(cost) else None
     amount.unstated = amount.cost_usd is None
     estimate = _count(getattr(stated, "estimated_output_tokens", None))
     amount.more_output_tokens = max(0, estimate - amount.output_tokens)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.cli.command import COMMAND, DEMO, environment, here, sentence
 from tests.daemon.running import Running, running
+from tooltap.cli.read.usage import print_usage
 
 
 @pytest.fixture(scope="module")
@@ -173,3 +174,15 @@ def test_prices_subscription_and_budget_of_the_user(tmp_path: Path) -> None:
         assert found["subscriptions"] == ["claude"]
         assert found["budgets"] == [{"period": "day", "limitUsd": 2.5, "spentUsd": 0.0}]
         assert "not a bill: a subscription pays claude" in at(100, daemon)
+
+
+def test_lower_bounds_are_marked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"sessions": 1, "inputTokens": 1_000, "outputTokens": 11_000, "estimatedOutputTokens": 90_000}
+    row |= {"cacheReadTokens": 0, "cacheWriteTokens": 0, "reasoningTokens": 0, "costUsd": 1.5, "costEstimated": True}
+    monkeypatch.setattr("tooltap.cli.read.usage.at_terminal", lambda: True)
+
+    print_usage("model", {"rows": [{**row, "key": "m"}], "total": row, "prices": {"version": "1"}, "complete": True})
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["m", "≥$1.50", "1.0k", "≥11.0k", "0", "0", "0", "1"][: len(lines[1].split())]
+    assert "≥ at least: an agent stores fewer output tokens than its text has, about 90.0k in all" in " ".join(lines)

@@ -107,6 +107,15 @@ async def test_history_that_a_stream_states_claims_no_request(journal: Journal) 
     await journal.commit(commit(usage("1", "a", "parent"), stream="a"))
     await journal.commit(commit(usage("1", "c", "other"), stream="c"))
     assert await counted(journal) == {"parent": 100, "fork": 100}
+
+
+async def test_parent_is_found_after_its_fork(sqlite_journal: SqliteJournal) -> None:
+    """Daemons on NATS have rows by stream, and find only a parent that was read before."""
+    journal = sqlite_journal
+    copied = usage("1", "b", "fork", 2, replay=True)
+    await journal.commit(commit(message("hi", "b", session="fork"), copied, stream="b", lines=2))
+    await journal.commit(commit(usage("2", "b", "fork", 3), stream="b", base=2))
+    await journal.commit(commit(usage("1", "a", "parent"), stream="a"))
     assert {one["session"]: one.get("forkedFrom") for one in await journal.sessions()} == {
         "parent": None,
         "fork": "parent",

@@ -174,3 +174,7 @@ def test_lower_bounds_of_reports_and_of_turns() -> None:
     assert cost is not None
     assert cost.at_least
     assert spent.amount.estimated_output_tokens == 9_000
+
+
+def test_correction_of_a_total_is_a_total() -> None:
+    assert figures([total("a", 100, 10, id="x"), total("a", 150, 20, replaces="x")]) == (150, 20, None)

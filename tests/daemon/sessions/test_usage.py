@@ -214,8 +214,8 @@ def test_row_of_an_older_version_has_days() -> None:
 
 def test_times_of_parts_become_longer_if_there_are_many() -> None:
     quarter = DAY // 96
-    usage = usage_of(*(used(prompt=1, model="a", ts=number * quarter) for number in range(400)))
+    usage = usage_of(*(used(prompt=1, model="a", ts=number * quarter) for number in range(300)))
 
     assert usage.width == 4
-    assert {one.key.slot for one in usage.parts} == set(range(100))
-    assert sum(tokens(usage.once()).values()) == 400
+    assert {one.key.slot for one in usage.parts} == set(range(75))
+    assert sum(tokens(usage.once()).values()) == 300

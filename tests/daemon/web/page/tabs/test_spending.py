@@ -143,3 +143,14 @@ def test_words_do_not_overlap() -> None:
     assert curve is not None
     assert [mark.word for mark in curve.marks] == ["compacted", "", "compacted", ""]
     assert len(curve.marks) == len(compactions)
+
+
+def test_lower_bound_has_an_estimate() -> None:
+    known, agent = spending()
+    agent.turn()
+    agent.usage("step", input_tokens=100, output_tokens=1, estimated_output_tokens=900, model="gpt-5.1")
+    agent.usage("step", input_tokens=100, output_tokens=20, model="gpt-5.1")
+
+    (turn,) = values(known)["turns"]
+
+    assert (turn.output, turn.estimated_output, turn.cost.at_least) == (21, 920, True)
