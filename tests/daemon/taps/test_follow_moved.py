@@ -22,6 +22,7 @@ from tests.daemon.taps.following import (
     expected,
     ids,
     lines_of,
+    moved_to_now,
     named,
     prompt_line,
     title_line,
@@ -29,14 +30,21 @@ from tests.daemon.taps.following import (
 from tooltap.daemon.taps.follow.stores import common_lines
 from tooltap.daemon.taps.stream_ids import recording_id
 
-LINES = lines_of(CLAUDE)
+LINES = moved_to_now(lines_of(CLAUDE))
 MARKER = "the marker"
 """Title of another session: when it is there, everything before it has been read."""
 
 
+def unsettled(directory: Path, **follow: Any) -> Follower:
+    """A follower that takes no silence for the end of a turn."""
+    follower = Follower(directory, backfill="all", **follow)
+    follower.settings["settle_timeout"] = 1e9
+    return follower
+
+
 @pytest.fixture
 def follower(tmp_path: Path) -> Iterator[Follower]:
-    with Follower(tmp_path, backfill="all") as follower:
+    with unsettled(tmp_path) as follower:
         yield follower
 
 
@@ -115,7 +123,7 @@ def test_copy_counts_nothing_twice(
 
 def test_copies_that_are_there_from_the_beginning_are_one_stream(tmp_path: Path) -> None:
     """The longest wins, whichever is read first."""
-    follower = Follower(tmp_path, backfill="all")
+    follower = unsettled(tmp_path)
     for number, end in enumerate((12, len(LINES), 20)):
         append(follower.projects / f"{number}.jsonl", LINES[:end])
     with follower:
@@ -229,7 +237,6 @@ def test_new_home_has_nothing_twice(follower: Follower, tmp_path: Path) -> None:
     stopped(follower, move)
     read_all(follower)
     after = sessions(follower)
-    del after["marker"]
 
     assert [one["lines"] for one in follower.stats()["perStream"] if one["stream"].startswith("rollout")] == [
         len(lines_of(CODEX)) + 1
