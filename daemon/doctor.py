@@ -622,7 +622,8 @@ def _unread(agent: str, found: list[Root]) -> Iterator[Finding]:
         if isinstance(root.reader, Database) and root.place.tables is not None:
             with suppress(OSError):  # there is none, or the finding about its sessions says why
                 for table, rows in sorted(root.reader.unread(root.place.tables).items()):
-                    text = f"{agent}: {counted(rows, 'row')} of the table {table} in {root.reader.path} are not read"
+                    many = counted(rows, "row is", "rows are")
+                    text = f"{agent}: {many} not read of the table {table} in {root.reader.path}"
                     yield note("sessions", text, NOT_READ)
     for (folder, suffix), paths in sorted(unread.items()):
         many = counted(len(paths), f"{suffix} file is", f"{suffix} files are")

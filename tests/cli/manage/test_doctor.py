@@ -357,7 +357,7 @@ def test_what_lies_in_a_store_and_is_not_read_is_named(home: Path) -> None:
         f"codex: 1 .json file is not read in {codex}/sessions, such as index.json",
         f"codex: 2 .jsonl.zst files are not read in {codex}/sessions, such as 2026/09/rollout-1.jsonl.zst",
         f"copilot: 1 .json file is not read in {home}/.copilot/history-session-state, such as session-1.json",
-        f"opencode: 2 rows of the table session_message in {database} are not read",
+        f"opencode: 2 rows are not read of the table session_message in {database}",
         f"opencode: 1 .db file is not read in {database.parent}, such as opencode-beta.db",
     ]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.taps.following import CLAUDE, CLAUDE_SESSION, Follower, append, expected, lines_of, named
-from tests.daemon.taps.test_follow_moved import all_read, read_all, sessions
+from tests.daemon.taps.following import CLAUDE, CLAUDE_SESSION, append, expected, lines_of, moved_to_now, named
+from tests.daemon.taps.test_follow_moved import all_read, read_all, sessions, unsettled
 from tooltap.daemon.taps.follow.stores import Root, look_at, roots, scan
 from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.normalizers.catalog.registry import stores
 
-LINES = lines_of(CLAUDE)
+LINES = moved_to_now(lines_of(CLAUDE))
 
 
 def listed(root: Root) -> list[str]:
@@ -53,7 +53,7 @@ def test_links_of_the_user_are_followed_one_level(root: Root, tmp_path: Path) ->
 
 def test_linked_sessions_are_read_once_as_they_grow(tmp_path: Path) -> None:
     """A project's folder and a file; both also through a second link."""
-    follower = Follower(tmp_path, backfill="all")
+    follower = unsettled(tmp_path)
     synced = tmp_path / "synced"
     synced.mkdir()
     append(synced / "folder.jsonl", LINES[:20])
@@ -76,7 +76,7 @@ def test_linked_sessions_are_read_once_as_they_grow(tmp_path: Path) -> None:
 def test_several_folders_of_one_agent(tmp_path: Path, variable: bool) -> None:
     """Two accounts: the variable lists folders, or the configuration has a further one."""
     work = tmp_path / "work"
-    follower = Follower(tmp_path, backfill="all", **({} if variable else {"folders": {"claude": [str(work)]}}))
+    follower = unsettled(tmp_path, **({} if variable else {"folders": {"claude": [str(work)]}}))
     if variable:
         follower.environment["CLAUDE_CONFIG_DIR"] += f", {work}"
     append(follower.session, LINES)

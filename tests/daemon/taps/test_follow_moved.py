@@ -13,11 +13,16 @@ import pytest
 from tests.daemon.taps.following import (
     CLAUDE,
     CLAUDE_SESSION,
+    CODEX,
+    DOCUMENT,
+    FIXTURES,
+    GEMINI,
     Follower,
     append,
     expected,
     ids,
     lines_of,
+    moved_to_now,
     named,
     prompt_line,
     title_line,
@@ -25,14 +30,21 @@ from tests.daemon.taps.following import (
 from tooltap.daemon.taps.follow.stores import common_lines
 from tooltap.daemon.taps.stream_ids import recording_id
 
-LINES = lines_of(CLAUDE)
+LINES = moved_to_now(lines_of(CLAUDE))
 MARKER = "the marker"
 """Title of another session: when it is there, everything before it has been read."""
 
 
+def unsettled(directory: Path, **follow: Any) -> Follower:
+    """A follower that takes no silence for the end of a turn."""
+    follower = Follower(directory, backfill="all", **follow)
+    follower.settings["settle_timeout"] = 1e9
+    return follower
+
+
 @pytest.fixture
 def follower(tmp_path: Path) -> Iterator[Follower]:
-    with Follower(tmp_path, backfill="all") as follower:
+    with unsettled(tmp_path) as follower:
         yield follower
 
 
@@ -111,7 +123,7 @@ def test_copy_counts_nothing_twice(
 
 def test_copies_that_are_there_from_the_beginning_are_one_stream(tmp_path: Path) -> None:
     """The longest wins, whichever is read first."""
-    follower = Follower(tmp_path, backfill="all")
+    follower = unsettled(tmp_path)
     for number, end in enumerate((12, len(LINES), 20)):
         append(follower.projects / f"{number}.jsonl", LINES[:end])
     with follower:
@@ -194,3 +206,43 @@ def test_lines_in_common_are_whole_lines(tmp_path: Path) -> None:
         one.write_bytes(left)
         other.write_bytes(right)
         assert common_lines(str(one), str(other)) == common
+
+
+def test_new_home_has_nothing_twice(follower: Follower, tmp_path: Path) -> None:
+    """Of every agent, with subagents and documents; and what they write there continues their sessions."""
+    agents = FIXTURES / "claude-transcript" / "claude-code-2.1.330"
+    parent = "2f40b229-18f4-43db-8092-c2cc387ac019"
+    places = {
+        agents / "subagent-async.jsonl": follower.projects / f"{parent}.jsonl",
+        agents / "subagent-async.agent.jsonl": follower.projects / parent / "subagents" / "agent-ad0a.jsonl",
+        CODEX: follower.rollouts / "rollout-2026-11-21T20-44-03-01a1ffd9.jsonl",
+        GEMINI: follower.chats / "session-2026-11-21T20-45-a774addb.jsonl",
+        DOCUMENT: follower.chats / "session-2025-11-08T10-00-0e8b5a1c.json",
+    }
+    for source, place in places.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, place)
+    follower.wait_stats(lambda stats: len(stats["perStream"]) == len(places) and not stats["following"]["waiting"])
+    before = sessions(follower)
+
+    def move() -> None:
+        (tmp_path / "new").mkdir()
+        for name, variable in (("claude", "CLAUDE_CONFIG_DIR"), ("codex", "CODEX_HOME"), ("gemini", "GEMINI_CLI_HOME")):
+            os.rename(tmp_path / name, tmp_path / "new" / name)
+            follower.environment[variable] = str(tmp_path / "new" / name)
+        follower.projects = tmp_path / "new" / "claude" / "projects" / "-ws"
+        rollout = tmp_path / "new" / places[CODEX].relative_to(tmp_path)
+        append(rollout, lines_of(CODEX)[-1:])
+
+    stopped(follower, move)
+    read_all(follower)
+    after = sessions(follower)
+
+    assert [one["lines"] for one in follower.stats()["perStream"] if one["stream"].startswith("rollout")] == [
+        len(lines_of(CODEX)) + 1
+    ]
+    same = ("events", "calls", "inputTokens", "outputTokens", "streams", "turns", "title")
+    codex = "01a1ffd9-ba6f-7181-86d4-0540301f722d"
+    assert before.keys() == after.keys() > {codex}
+    for name in before.keys() - {codex}:
+        assert {key: after[name].get(key) for key in same} == {key: before[name].get(key) for key in same}
