@@ -12,8 +12,8 @@ import pytest
 from tests.normalizers.dialects.codex.helpers import plain
 from tests.normalizers.reading import of
 from tooltap.daemon.sessions.usage import SessionUsage
-from tooltap.normalizers.core.items import Context
-from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolResult, Turn, Usage
+from tooltap.normalizers.core.items import Context, Produced
+from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolResult, Turn, Usage, encode
 from tooltap.testing import check_recording, normalize, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -31,8 +31,8 @@ def spent(*streams: list[Event]) -> tuple[int, int]:
     """Tokens of input and output of a session that these streams report."""
     used = SessionUsage()
     for event in (one for stream in streams for one in stream):
-        if isinstance(event, Usage) and not event.replay:
-            used.add(event, event.agent, event.ts)
+        if isinstance(event, Usage | SessionEvent) and not event.replay:
+            used.note(0, event.ts, Produced.of(event, encode(event)))
     parts = [part.amount for part in used.once()]
     return sum(one.input_tokens for one in parts), sum(one.output_tokens for one in parts)
 
