@@ -6,7 +6,7 @@ marks the start or end of a turn, so a prompt starts one; to 0.146 commands and 
 since 0.147 they are turn items beside the API items. To 0.31 a rollout is the API items alone, without a `payload`.
 
 The first header (`session_meta`) owns the file. A subagent's thread has a file of its own, which names the parent's
-thread. A fork, and a subagent, may begin with a copy of another thread's lines, headers included. The copy is history.
+thread; a review by the guardian to 0.149 names it in the prompt alone. A fork, and a subagent, may begin with a copy of another thread's lines, headers included. The copy is history.
 It ends before the first line that must be the thread's own:
 
 - its ordinal is at least the one that the header states (subagents since 0.147);
@@ -24,7 +24,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+import orjson
+
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import best
 from tooltap.normalizers.dialects.codex.items import call_id_of, counter_of, counts_of, cwd_of, mode_of
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.dialects.codex.threads import CodexState
@@ -36,6 +40,10 @@ COPY_PAUSE_MS = 1_000
 """Pause between two lines of which the second is no copy, if it begins a turn."""
 _DATED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 """A UUID of version 7."""
+HELD_BYTES = 256 * 1024
+"""Most bytes of lines that are held until one names the session."""
+_REVIEWED = re.compile(rb"Reviewed Codex session id: ([0-9a-f-]{36})")
+"""Whose session a guardian reviews, in its prompt."""
 
 
 class CodexRolloutState(CodexState, kw_only=True):
@@ -60,6 +68,11 @@ class CodexRolloutState(CodexState, kw_only=True):
     """True if the thread's earlier lines are in another file."""
     window: int | None = None
     """Size of the context window."""
+    held_lines: list[Line] = msgspec.field(default_factory=list)
+    """The first lines of a subagent's thread, until one names the session that it works for."""
+    held_bytes: int = 0
+    reviewed: str | None = None
+    """The session that such a line names."""
     tells_turns: bool = False
     """True if the rollout has lines for the start and end of turns."""
 
@@ -87,6 +100,8 @@ class CodexRollout(CodexParser):
     def read(self, value: Line) -> Skip:
         """Read a line; lines that emit nothing, which are half of them, are skipped by kind or role alone."""
         kind, payload = value.get("type"), value.get("payload")
+        if self.state.held_lines:
+            return self._find_session(value)
         if self.state.copying:
             pass
         elif kind == "response_item":
@@ -245,13 +260,20 @@ class CodexRollout(CodexParser):
         spawned = record(record(record(meta.get("source")).get("subagent")).get("thread_spawn"))
         parent = first_string(meta, "parent_thread_id") or first_string(spawned, "parent_thread_id")
         session = first_string(meta, "session_id") or parent or thread_id
+        if "subagent" in record(meta.get("source")) and session == thread_id and not resumed and session is not None:
+            # A review by the guardian to 0.149: its header names no parent.
+            if not state.held_bytes:
+                return self._hold(value)
+            session = state.reviewed or session
+            state.subagent = thread_id
         forked_from, base = first_string(meta, "forked_from_id"), record(meta.get("history_base"))
         # The base of a fork ends where the fork begins. After a rewind, the base is the thread's own, or ends earlier.
         end = base.get("end_ordinal_exclusive")
         rewound = bool(base) and (forked_from is None or meta.get("forked_from_ordinal_exclusive", end) != end)
         if not resumed:
             state.thread_id = thread_id
-            state.subagent = thread_id if session != thread_id else None
+            if session != thread_id:
+                state.subagent = thread_id
             state.agent_path, state.spawned_by = first_string(meta, "agent_path"), None
             state.own_from = whole(meta.get("subagent_history_start_ordinal")) or 0
             state.refers_to_history = bool(base)
@@ -275,6 +297,32 @@ class CodexRollout(CodexParser):
         if rewound and not resumed:
             self.rewound()
         return None
+
+    def _hold(self, value: Line) -> Skip:
+        state = self.state
+        state.held_lines.append(value)
+        state.held_bytes += len(orjson.dumps(value))
+        return "held"
+
+    def _find_session(self, value: Line) -> Skip:
+        """Read a line of a subagent's thread that names no session so far. The prompt may name it; at the first line
+        after the prompt, the thread is its own session, without a main agent."""
+        state, text = self.state, orjson.dumps(value)
+        payload = record(value.get("payload"))
+        if found := _REVIEWED.findall(text):
+            state.reviewed = found[-1].decode()
+        elif state.held_bytes + len(text) < HELD_BYTES and payload.get("type") not in ("agent_message", "token_count"):
+            return self._hold(value)
+        return best([*self._release_lines(), self.read(value)])
+
+    def _release_lines(self) -> list[Skip]:
+        """Read the lines that were held."""
+        held, self.state.held_lines = self.state.held_lines, []
+        return [self.read(one) for one in held]
+
+    def finish(self, reason: str) -> None:
+        self._release_lines()
+        super().finish(reason)
 
     def _copied_header(self, thread_id: str | None) -> Skip:
         """Read the header of another thread. Where no turn has started, its lines follow."""

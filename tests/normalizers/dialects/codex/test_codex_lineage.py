@@ -347,6 +347,50 @@ def test_first_count_of_a_file_that_refers_to_its_history_is_not_a_request() -> 
     assert spent(check_recording("codex-rollout", plain(*made), Context(stream="s"))) == (1300, 13)
 
 
+# -- reviews ----------------------------------------------------------------------------------------------------------
+
+
+def review(prompt: str) -> list[Event]:
+    """A review by the guardian, whose header names no parent."""
+    head = header("09:00:00.000", CHILD, "09:00:00.000", source={"subagent": {"other": "guardian"}})
+    content = [{"type": "input_text", "text": prompt}]
+    made = [head, event("09:00:00.001", "task_started", turn_id="t1"), line("09:00:00.002", "turn_context", model="m")]
+    made.append(line("09:00:00.003", "response_item", type="message", role="user", content=content))
+    made += [
+        event("09:00:00.003", "user_message", message=prompt),
+        event("09:00:04.000", "agent_message", message="ok"),
+    ]
+    made += [counted("09:00:04.000", 1000, 1000), event("09:00:05.000", "task_complete", turn_id="t1")]
+    return check_recording("codex-rollout", plain(*made), Context(stream="s"))
+
+
+def test_review_belongs_to_the_session_that_its_prompt_names() -> None:
+    found = review(
+        f"The following is the Codex agent history.\n>>> TRANSCRIPT END\nReviewed Codex session id: {PARENT}\n"
+    )
+
+    assert {(one.session, one.agent) for one in found} == {(PARENT, CHILD)}
+    assert [type(one) for one in found[:2]] == [SessionEvent, Turn]
+    assert [(one.role, one.text[:13]) for one in of(Message, found)] == [("user", "The following"), ("assistant", "ok")]
+    assert [one.ts for one in of(Turn, found)] == [1782378000001, 1782378005000]
+    assert spent(found) == (1000, 10)
+
+
+def test_review_of_an_unknown_session_has_no_main_agent() -> None:
+    found = review("The following is the Codex agent history.")
+
+    assert {(one.session, one.agent) for one in found} == {(CHILD, CHILD)}
+    assert (started(found), spent(found)) == (["t1"], (1000, 10))
+
+
+def test_held_lines_are_read_at_the_end() -> None:
+    head = header("09:00:00.000", CHILD, "09:00:00.000", source={"subagent": "memory_consolidation"})
+
+    found = check_recording("codex-rollout", plain(head), Context(stream="s"))
+
+    assert [(type(one), one.session, one.agent) for one in found] == [(SessionEvent, CHILD, CHILD)]
+
+
 # -- ends -------------------------------------------------------------------------------------------------------------
 
 
