@@ -146,7 +146,7 @@ class Extra(NamedTuple):
 
 EXTRAS = {
     "attach": Extra("`tooltap attach`", ("httpx",)),
-    "gateway": Extra("`tooltap gateway`", ("brotli", "httpx", "zstandard")),
+    "gateway": Extra("`tooltap gateway`", ("brotli", "httpx")),
     "mcp": Extra("`tooltap mcp`", ("mcp",)),
     "nats": Extra("a journal on NATS", ("nats", "nkeys")),
 }
@@ -579,7 +579,7 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
     for agent in stores():
         found = roots((agent,), os.environ, follow.folders)
         there = [root for root in found if os.path.lexists(root.path)]
-        absent += [root for root in found if root not in there]
+        absent += [root for root in found if root not in there and not root.is_moved_to]
         total = 0
         for root in there:
             troubles: list[OSError] = []

@@ -19,6 +19,7 @@ import click
 from tooltap.cli.common.guard import guard
 from tooltap.cli.common.options import dialect_option, provider_option
 from tooltap.cli.common.printing import short, warn
+from tooltap.daemon.taps.compressed import SUFFIX, Decompressor, is_compressed, plain_path
 
 if TYPE_CHECKING:
     from tooltap.daemon.system.workers import Workers
@@ -33,9 +34,11 @@ class UnreadableError(Exception):
 
 
 def read_chunks(path: str) -> Iterator[bytes]:
-    """Yield the file's bytes as they arrive, so that a pipe is processed without delay. Raises `UnreadableError`."""
+    """Yield the file's bytes as they arrive, so that a pipe is processed without delay; of a compressed file, those
+    that it holds. Raises `UnreadableError`."""
     try:
-        with open(0 if path == STDIN else path, "rb", buffering=0, closefd=path != STDIN) as file:
+        with open(0 if path == STDIN else path, "rb", buffering=0, closefd=path != STDIN) as raw:
+            file = Decompressor(raw) if is_compressed(path) else raw
             while chunk := file.read(CHUNK):
                 yield chunk
     except IsADirectoryError:
@@ -45,9 +48,10 @@ def read_chunks(path: str) -> Iterator[bytes]:
 
 
 def input_size(path: str) -> int:
-    """The size of a regular file in bytes; 0 for everything else."""
+    """The size of a regular file in bytes; 0 for everything else, and for a compressed file, which does not state what
+    it holds."""
     try:
-        return 0 if path == STDIN else os.stat(path).st_size
+        return 0 if path == STDIN or is_compressed(path) else os.stat(path).st_size
     except OSError:
         return 0
 
@@ -138,15 +142,22 @@ def _listed(folder: Path) -> Iterator[Recording]:
 
 
 def input_files(paths: tuple[str, ...]) -> list[str]:
-    """Return the files, every `.jsonl` file below the folders, and standard input if there is no path.
+    """Return the files, every `.jsonl` file below the folders, also if it is compressed (`.jsonl.zst`), and standard
+    input if there is no path.
 
     A file that cannot be read, or a folder without such a file, is kept: it is reported when it is read.
     """
     found: list[str] = []
     for path in paths or (STDIN,):
-        below = sorted(Path(path).rglob("*.jsonl")) if path != STDIN and os.path.isdir(path) else []
-        found += map(str, below) if below else [path]
+        below = _lines_below(path) if path != STDIN and os.path.isdir(path) else []
+        found += below or [path]
     return found
+
+
+def _lines_below(folder: str) -> list[str]:
+    plain = {str(path) for path in Path(folder).rglob("*.jsonl")}
+    compressed = {str(path) for path in Path(folder).rglob(f"*.jsonl{SUFFIX}")}
+    return sorted(plain | {path for path in compressed if plain_path(path) not in plain})
 
 
 def unique(wanted: str, taken: set[str]) -> str:

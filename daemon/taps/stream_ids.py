@@ -6,13 +6,15 @@ import os
 import re
 from pathlib import Path
 
+from tooltap.daemon.taps.compressed import plain_path
+
 MAX_NAME = 160
 """Longest name in a stream id: leaves room for hashes and a number within the limit of 200 characters."""
 
 
 def stream_name(path: str) -> str:
-    """The base name without its extension, in the characters a stream id may have."""
-    name = "stdin" if path == "-" else Path(path).stem
+    """The base name without its extension, in the characters a stream id may have. Compression does not change it."""
+    name = "stdin" if path == "-" else Path(plain_path(path)).stem
     return re.sub(r"[^A-Za-z0-9._~-]", "-", name)[:MAX_NAME] or "stream"
 
 
@@ -23,9 +25,11 @@ def recording_id(path: str) -> str:
 
 
 def real_path_id(path: str) -> str:
-    """`recording_id` for a path that is already resolved (no symbolic links)."""
+    """`recording_id` for a path that is already resolved (no symbolic links). A compressed file has the id that it had
+    before."""
     import hashlib  # costs a command that names no file more than all the rest of this module
 
+    path = plain_path(path)
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()
     return f"{stream_name(path)}~{digest[:12]}"
 

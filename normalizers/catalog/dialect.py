@@ -70,6 +70,8 @@ class Store(NamedTuple):
     state it."""
     printed: bool = False
     """Whether the agent prints the same dialect."""
+    moved: tuple[str, ...] = ()
+    """Other folders beside `below`, to which the agent moves session files."""
     reader: str | None = None
     """`module:Class` in the dialect's folder. The class makes lines of a store that holds neither lines (`.jsonl`) nor
     whole documents (`.json`): a `DatabaseReader` if `database` is set, else a `FolderReader`."""

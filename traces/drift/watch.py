@@ -192,7 +192,7 @@ class StreamWatch:
     def _count_result(self, event: Produced) -> None:
         if not event.synthetic:
             self._count_payload(event, event.fields.output)
-        elif event.fields.status == "interrupted":
+        elif event.fields.status == "interrupted" and not event.replay:
             self._unanswered.append(event.fields)
 
     def _count_payload(self, event: Produced, payload: dict[str, Any] | None) -> None:

@@ -39,6 +39,7 @@ from tooltap.daemon.journal.interface import Journal, StreamInfo
 from tooltap.daemon.sessions.joining import is_file, names_session
 from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.system.clock import Clock
+from tooltap.daemon.taps.compressed import is_compressed
 from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
 from tooltap.daemon.taps.follow.overlap import OwnFiles, Span, covering, keeps, own_files, spans
@@ -280,7 +281,7 @@ def _has_more(path: str, first: bytes, info: StreamInfo, root: Root) -> bool:
     """Say whether a file has something that its stream has not read. Blocks. Raises `OSError`."""
     if is_document(path):
         return info.crc != zlib.crc32(first)
-    if isinstance(root.reader, Database):
+    if isinstance(root.reader, Database) or is_compressed(path):
         here = _position_in(path, info, root)
         return here is None or bool(root.reader.read_from(path, here, 1).data)
     return read_to(info, root.place) - _size_of(path) not in (0, 1)

@@ -1,9 +1,10 @@
 """The places in which agents store their sessions, and readers for them: files, rows of a database, or folders of
 files.
 
-Files are read incrementally from a position while the agent writes them. No file stays open between two reads. So at
-the next read, the path may have another file, or the file may have been truncated. Both are detected by content: the
-bytes before the position (its `mark`) must be unchanged. The functions block: call them in a thread.
+Files are read incrementally from a position while the agent writes them. No file stays open between two reads, except a
+compressed one, which the agent does not write (`compressed.py`). So at the next read, the path may have another file,
+or the file may have been truncated. Both are detected by content: the bytes before the position (its `mark`) must be
+unchanged. The functions block: call them in a thread.
 
 Links in a store are followed if they belong to the user: a folder or a file that is kept elsewhere. Links of others are
 not, nor links behind links, so that nobody plants a file for us to read.
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from io import FileIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -29,6 +31,7 @@ from urllib.parse import quote
 
 import orjson
 
+from tooltap.daemon.taps.compressed import Decompressor, Decompressors, identity_of, is_compressed, plain_path
 from tooltap.normalizers.catalog.dialect import DatabaseReader, FolderReader, Query, SessionGoneError, Store
 from tooltap.normalizers.catalog.registry import load, stores
 
@@ -70,6 +73,8 @@ class Found(NamedTuple):
     size: int
     mtime: int
     """Nanoseconds since the epoch."""
+    is_appended: bool = True
+    """Whether the size of what was read of it is a position in it."""
 
     @property
     def mtime_ms(self) -> int:
@@ -94,8 +99,11 @@ class Reader(Protocol):
 def read_from(path: str, position: Position, limit: int) -> Chunk:
     """Read at most `limit` bytes from the position on. Raises `ReplacedError` and `OSError`."""
     offset, mark = position.offset, position.mark
-    with opened(path) as (descriptor, status):
-        data = os.pread(descriptor, len(mark) + limit, offset - len(mark))
+    if is_compressed(path):
+        data, status = _decompress(path, position, limit)
+    else:
+        with opened(path) as (descriptor, status):
+            data = os.pread(descriptor, len(mark) + limit, offset - len(mark))
     mtime = status.st_mtime_ns // 1_000_000
     if data == mark[:-1] and mark.endswith(b"\n"):  # the last line was ingested before its newline was written
         return Chunk(b"", position, mtime)
@@ -104,28 +112,76 @@ def read_from(path: str, position: Position, limit: int) -> Chunk:
     return Chunk(data[len(mark) :], Position(offset + len(data) - len(mark), data[-MARK_BYTES:], status.st_ino), mtime)
 
 
+def _decompress(path: str, position: Position, limit: int) -> tuple[bytes, os.stat_result]:
+    """Read the mark of the position, and at most `limit` bytes after it."""
+    offset, mark = position.offset, position.mark
+    with opened(path) as (descriptor, status):
+        identity = identity_of(status)
+        decompressor, data = _decompressors.take(identity, offset), mark
+        if decompressor is None:
+            decompressor, data = Decompressor(FileIO(os.dup(descriptor))), b""
+    try:
+        if not data:
+            for _ in decompressor.skip(offset - len(mark)):
+                pass
+            data = decompressor.read(len(mark))
+        more = decompressor.read(limit)
+    except BaseException:
+        decompressor.close()
+        raise
+    if len(more) < limit:
+        decompressor.close()
+    else:
+        _decompressors.keep(identity, decompressor)
+    return data + more, status
+
+
+_decompressors = Decompressors()
+
+
 def position_after(path: str, offset: int, crc: int | None) -> Position:
     """Return the position where reading stopped earlier: after the newline of a line with this CRC-32 (None: unknown).
     Raises `ReplacedError` and `OSError`."""
     if offset == 0:
         return Position()
     with opened(path) as (descriptor, status):
-        if status.st_size < offset - 1:
-            raise ReplacedError
-        if status.st_size >= offset and os.pread(descriptor, 1, offset - 1) != b"\n":
-            raise ReplacedError
-        line = _line_before(descriptor, offset - 1)
-    if crc is not None and zlib.crc32(line) != crc:
+        if is_compressed(path):
+            found, end = _decompressed_line(descriptor, offset)
+        else:
+            if status.st_size < offset - 1:
+                raise ReplacedError
+            if status.st_size >= offset and os.pread(descriptor, 1, offset - 1) != b"\n":
+                raise ReplacedError
+            line = _line_before(descriptor, offset - 1)
+            found, end = zlib.crc32(line), (line + b"\n")[-MARK_BYTES:]
+    if crc is not None and found != crc:
         raise ReplacedError
-    return Position(offset, (line + b"\n")[-MARK_BYTES:], status.st_ino)
+    return Position(offset, end, status.st_ino)
+
+
+def _decompressed_line(descriptor: int, offset: int) -> tuple[int, bytes]:
+    """Return the CRC-32 of the line that ends at this offset, and the last bytes before it, newline included."""
+    with closing(Decompressor(FileIO(os.dup(descriptor)))) as decompressor:
+        crc, end = 0, b""
+        for block in decompressor.skip(offset - 1):
+            _, newline, last = block.rpartition(b"\n")
+            crc = zlib.crc32(last, 0 if newline else crc)
+            end = (last if newline else end + last)[-MARK_BYTES:]
+        if decompressor.offset < offset - 1 or decompressor.read(1) not in (b"", b"\n"):
+            raise ReplacedError
+    return crc, (end + b"\n")[-MARK_BYTES:]
 
 
 def read_head(path: str, limit: int) -> tuple[bytes, int]:
     """Read the first bytes. Return them and the time of the last change in ms since the epoch. Raises `OSError`."""
     with opened(path) as (descriptor, status):
-        data = b""
-        while len(data) < limit and (block := os.pread(descriptor, limit - len(data), len(data))):
-            data += block
+        if is_compressed(path):
+            with closing(Decompressor(FileIO(os.dup(descriptor)))) as decompressor:
+                data = decompressor.read(limit)
+        else:
+            data = b""
+            while len(data) < limit and (block := os.pread(descriptor, limit - len(data), len(data))):
+                data += block
     return data, status.st_mtime_ns // 1_000_000
 
 
@@ -246,6 +302,11 @@ class Root:
         """Match the path of a session file below the root."""
         return self.place.files.fullmatch(path, len(self.path) + 1)
 
+    @property
+    def is_moved_to(self) -> bool:
+        """Whether the agent moves files here that it has written elsewhere."""
+        return self.path != os.path.realpath(os.path.join(self.home, self.place.below))
+
     def session_of(self, path: str) -> str:
         """Return the path of the session file for a file that is part of a session; any other path unchanged."""
         session = self.reader.session_of(path) if isinstance(self.reader, SessionFolders) else None
@@ -269,8 +330,9 @@ def roots(
     found: dict[tuple[str, str], Root] = {}
     for name, place in ((name, stores()[name]) for name in names):
         for home in homes(place, environment, further.get(name, ())):
-            path = os.path.realpath(home / place.below)
-            found.setdefault((place.dialect, path), Root(name, place, path, str(home)))
+            for folder in (place.below, *place.moved):
+                path = os.path.realpath(home / folder)
+                found.setdefault((place.dialect, path), Root(name, place, path, str(home)))
     return list(found.values())
 
 
@@ -287,7 +349,7 @@ def scan(root: Root, folder: str, trouble: Callable[[OSError], None]) -> Iterato
                             continue
                         if entry.is_dir():
                             folders.append((entry.path, is_linked or entry.is_symlink()))
-                        elif root.match(entry.path) and entry.is_file():
+                        elif _is_followed(root, entry.path) and entry.is_file():
                             yield _look(root, entry.path)
                     except FileNotFoundError:  # it has just been deleted
                         continue
@@ -306,7 +368,7 @@ def look_at(root: Root, path: str, trouble: Callable[[OSError], None]) -> Iterat
     path = root.session_of(path)
     if os.path.isdir(path):
         yield from scan(root, path, trouble)
-    elif root.match(path):
+    elif _is_followed(root, path):
         try:
             yield _look(root, path)
         except FileNotFoundError:
@@ -330,13 +392,18 @@ def _is_reachable(root: Root, path: str) -> bool:
     return len(links) == 1 and _leads_elsewhere(root, links[0])
 
 
+def _is_followed(root: Root, path: str) -> bool:
+    """Say whether a path is that of a session file. While an agent compresses one, the file before counts."""
+    return root.match(path) is not None and not (is_compressed(path) and os.path.lexists(plain_path(path)))
+
+
 def _look(root: Root, path: str) -> Found:
     if isinstance(root.reader, SessionFolders):
         return root.reader.look_at(path)
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode) and status.st_uid == os.geteuid():
         status = os.stat(path)
-    return Found(path, status.st_size, status.st_mtime_ns)
+    return Found(path, status.st_size, status.st_mtime_ns, not is_compressed(path))
 
 
 # -- databases --------------------------------------------------------------------------------------------------------

@@ -41,8 +41,6 @@ _CALLED = ("account/chatgptAuthTokens/refresh", "attestation/generate", "current
 
 _ANSWER_KEYS = ("decision", "action", "answers", "permissions")
 
-_CLIENT_NOTICES = {"turn/interrupt": "interrupt", "thread/rollback": "rewound"}
-
 _RENAMED = {
     "deprecationNotice": "deprecation_notice",
     "guardianWarning": "guardian_warning",
@@ -124,9 +122,13 @@ class CodexAppServer(CodexParser):
             return self._notification(method, params, value)
         if method in _QUESTIONS and self.direction != "in":
             return self._request(method, params, value)
-        if method in _CLIENT_NOTICES:
+        if method == "turn/interrupt":
             self._scope(params)
-            self.notice(_CLIENT_NOTICES[method], method)
+            self.notice("interrupt", method)
+            return None
+        if method == "thread/rollback":
+            self._scope(params)
+            self.rewound(whole(params.get("numTurns")))
             return None
         return "client" if method in _CALLED else "request"
 
@@ -215,6 +217,12 @@ class CodexAppServer(CodexParser):
         self.emit(SessionEvent, state="ended")
         return None
 
+    @line("thread/reverted")
+    def _reverted(self, params: Line) -> None:
+        """Emit a rewind. The counter goes back as well, so its next value may be one that it had before."""
+        self.thread.total = []
+        self.rewound()
+
     @line("configWarning")
     def _config_warning(self, params: Line) -> None:
         text = first_string(params, "summary") or "configWarning"
@@ -249,13 +257,28 @@ class CodexAppServer(CodexParser):
         if self.thread.settings:
             return self.change_settings(**shown)
         self.thread.settings = {key: value for key, value in shown.items() if value is not None}
+        forked_from = first_string(thread, "forkedFromId")
+        self.thread.is_fork = forked_from is not None
         stated = {
             "agent_version": first_string(thread, "cliVersion"),
             "title": first_string(thread, "name"),
             "branch": first_string(record(thread.get("gitInfo")), "branch"),
+            "forked_from": forked_from if self.agent is None else None,
         }
-        self.begin_thread(resumed=bool(thread.get("turns")), **stated, **shown)
+        self.begin_thread(resumed=bool(thread.get("turns")) and forked_from is None, **stated, **shown)
         return None
+
+    def count_request(self, last: Line, total: dict[str, int | None], *, is_first: bool) -> dict[str, int | None]:
+        """Count a request of a running turn. When a thread is resumed or forked, the server repeats the usage of a turn
+        that ended earlier."""
+        thread, turn_id = self.thread, self.threads.event_turn or self.turn
+        if turn_id is not None and (turn_id == thread.ended or any(one.id == turn_id for one in self.state.turns)):
+            return super().count_request(last, total, is_first=is_first)
+        if not thread.spent and not thread.is_fork:
+            thread.has_earlier = True
+            thread.spend(total)
+            self.emit_spent()
+        return {}
 
     # -- requests and answers -------------------------------------------------------------------------------------
 

@@ -97,7 +97,9 @@ class CodexExec(CodexParser):
             self._report(record(value.get("error")), "turn")
         self.before_content()
         usage = record(value.get("usage"))
-        before = ((Usage, {"scope": "turn", **counts_of(usage)}),) if usage else ()
+        # Before reasoning tokens were stated (0.131), a resumed thread's counter went on (0.120), or began anew (0.58).
+        counter = "lineage" if "reasoning_output_tokens" in usage else None
+        before = ((Usage, {"scope": "session", "counter": counter, **counts_of(usage)}),) if usage else ()
         duration = whole(value.get("latency_ms"))
         self.end_turn("failed" if failed else "completed", turn_id=self.turn, duration_ms=duration, before=before)
 

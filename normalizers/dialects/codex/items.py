@@ -262,3 +262,17 @@ _COUNTS = (
 def counts_of(usage: Line) -> dict[str, int | None]:
     """The token counts of a usage object, by the names of our fields."""
     return token_counts(*map(usage.get, _COUNTS))
+
+
+def counter_of(total: Line) -> list[int | None]:
+    """The values by which a state of a counter is recognised: the token counts, and the number of all tokens."""
+    return [whole(total.get(key)) for key in (*_COUNTS, "total_tokens")]
+
+
+def increase_of(total: Line, before: list[int | None]) -> Line:
+    """The usage object by which a counter has grown since its state `before`; the whole of it if it has fallen, because
+    it then began anew."""
+    pairs = list(zip((*_COUNTS, "total_tokens"), counter_of(total), before or [0] * 6, strict=True))
+    if any((now or 0) < (known or 0) for _, now, known in pairs):
+        return total
+    return {key: now - (known or 0) for key, now, known in pairs if now is not None}

@@ -11,7 +11,7 @@ derives from `CodexParser`, sets the scope of a line, and passes the object insi
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from typing import Any, ClassVar
 
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
@@ -22,8 +22,10 @@ from tooltap.normalizers.dialects.codex.items import (
     CALL_ITEMS,
     OWN,
     as_event,
+    counter_of,
     counts_of,
     cwd_of,
+    increase_of,
     mode_of,
     nonempty,
     with_type,
@@ -46,7 +48,6 @@ _NOTICES = {
     "guardian_assessment": ("guardian", "info"),
     "guardian_warning": ("guardian", "warning"),
     "stream_error": ("retry", "warning"),
-    "thread_rolled_back": ("rewound", "info"),
     "undo_completed": ("undo", "info"),
     "undo_started": ("undo", "info"),
     "warning": ("warning", "warning"),
@@ -72,6 +73,8 @@ class CodexParser(Parser):
     )
     state_type = CodexState
     state: CodexState
+    HAS_WHOLE_SESSION: ClassVar[bool] = False
+    """Whether a stream begins with its session, so that the sum of its requests is the session's total."""
     events = Lines(
         skip={
             "agent_reasoning_section_break": "partial",  # like a delta, whose full form follows
@@ -197,6 +200,8 @@ class CodexParser(Parser):
         turn_id = turn_id or self.threads.event_turn or self.turn
         if turn_id is None or turn_id == thread.ended:
             return "turn-over"
+        if not fields.get("synthetic"):
+            self.emit_spent()
         self.end_turn(outcome, turn_id=turn_id, **fields)
         thread.ended, thread.failed, thread.plan_call, thread.receiving = turn_id, None, None, {}
         return None
@@ -291,18 +296,40 @@ class CodexParser(Parser):
         is_news = reached is not None and reached != known
         if is_news:
             self.notice("rate-limit", reached, "warning", limits)
+        if "info" in msg and info is None:  # nothing was counted yet: the counter of this process begins at 0
+            thread.total = []
         if not info or type(info) is not dict:
             return None if is_news else "no-usage"
-        figures = counts_of(record(info.get("total_token_usage")))
+        total, last = record(info.get("total_token_usage")), record(info.get("last_token_usage"))
+        counter, before = counter_of(total), thread.total
+        thread.total = counter
         # Codex's own measure of what the context holds: all tokens of the last request.
-        figures["context_used"] = whole(record(info.get("last_token_usage")).get("total_tokens"))
-        figures["context_size"] = whole(info.get("model_context_window"))
-        usage = list(figures.values())
-        if thread.usage == usage:
+        context = [whole(last.get("total_tokens")), whole(info.get("model_context_window"))]
+        figures: dict[str, int | None] = {}
+        if counter != before:
+            figures = self.count_request(last or increase_of(total, before), counts_of(total), is_first=not before)
+        if not figures and thread.context == context:
             return None if is_news else "unchanged"
-        thread.usage = usage
-        self.emit(Usage, scope="session", **figures)
+        thread.context = context
+        self.emit(Usage, scope="step", context_used=context[0], context_size=context[1], **figures)
         return None
+
+    def count_request(self, last: Line, total: dict[str, int | None], *, is_first: bool) -> dict[str, int | None]:
+        """Count the request after which the counter has changed. Returns its figures, or none if it is not of this
+        stream. `is_first`: the counter was not known before, so that it may include earlier requests."""
+        thread, figures = self.thread, counts_of(last)
+        if is_first and not thread.spent and not self.HAS_WHOLE_SESSION and not thread.is_fork and figures != total:
+            thread.has_earlier = True
+            thread.spend(total)
+        else:
+            thread.spend(figures)
+        return figures
+
+    def emit_spent(self) -> None:
+        """Emit the session's total at the end of a turn, as another stream of the session may state only totals."""
+        thread = self.thread
+        if thread.spent and (self.HAS_WHOLE_SESSION or thread.has_earlier):
+            self.emit(Usage, scope="session", counter="session", **thread.spent)
 
     # -- notices --------------------------------------------------------------------------------------------------
 
@@ -312,6 +339,15 @@ class CodexParser(Parser):
         if msg["type"] == "stream_error":
             self.messages.abandon_texts()  # the model is asked again, and starts over
         self._notice(msg, *_NOTICES.get(msg["type"], ("review", "info")))
+
+    @events("thread_rolled_back")
+    def _rolled_back(self, msg: Line) -> None:
+        """Emit that the newest turns were removed from the conversation."""
+        self.rewound(whole(msg.get("num_turns")))
+
+    def rewound(self, turns: int | None = None) -> None:
+        """Emit that the conversation goes on from an earlier point. `turns`: number of the turns that were removed."""
+        self.notice("rewound", "history rewound", data=None if turns is None else {"turns": turns})
 
     @events("error")
     def _error(self, msg: Line) -> None:

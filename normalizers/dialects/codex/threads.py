@@ -39,8 +39,16 @@ class Thread(msgspec.Struct, omit_defaults=True):
     """Texts of the running turn; newest last."""
     receiving: dict[str, str] = {}
     """Key of a text that arrives in deltas -> its role."""
-    usage: list[int | None] = []
-    """Token counts as last emitted."""
+    total: list[int | None] = []
+    """The thread's counter as last stated (`items.counter_of`); empty if its next value may be of one request."""
+    context: list[int | None] = []
+    """Tokens in the context window, and its size, as last emitted."""
+    spent: dict[str, int] = {}
+    """Tokens of the session up to now, as far as the stream knows, by the names of our fields."""
+    has_earlier: bool = False
+    """True if `spent` includes requests that are not in this stream."""
+    is_fork: bool = False
+    """True if the counter goes on from that of another thread."""
     rate_limit: str | None = None
     """The limit that was reported as reached."""
     mcp_failures: list[str] = []
@@ -59,6 +67,12 @@ class Thread(msgspec.Struct, omit_defaults=True):
     diff: TextBuffer | None = None
     """Latest diff of the running turn."""
     diff_digest: int = 0
+
+    def spend(self, figures: dict[str, int | None]) -> None:
+        """Add token counts, by the names of our fields, to what the session has spent."""
+        for name, count in figures.items():
+            if count is not None:
+                self.spent[name] = self.spent.get(name, 0) + count
 
     def is_new(self, role: str, text: str, form: str) -> bool:
         """Return whether this is the first form of a text, and remember that this form has arrived.

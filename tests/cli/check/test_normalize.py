@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from tests.cli.command import CLAUDE, CODEX, here, sentence, start, tooltap
 from tooltap.daemon.taps.stream_ids import stream_name
@@ -21,6 +22,18 @@ def events_of(finished: subprocess.CompletedProcess[bytes]) -> list[dict[str, An
 
 def statistics_of(finished: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in finished.stderr.splitlines()]
+
+
+def test_compressed_recording_is_read_as_the_plain_one(tmp_path: Path) -> None:
+    """Also in a folder, where it counts only without the plain one."""
+    plain = tooltap("normalize", CODEX)
+    packed = tmp_path / f"{CODEX.name}.zst"
+    packed.write_bytes(zstandard.ZstdCompressor().compress(CODEX.read_bytes()))
+
+    assert [tooltap("normalize", path).stdout for path in (packed, tmp_path)] == [plain.stdout] * 2
+
+    (tmp_path / CODEX.name).write_bytes(CODEX.read_bytes())
+    assert tooltap("normalize", tmp_path).stdout == plain.stdout
 
 
 def test_stream_is_named_after_the_recording() -> None:

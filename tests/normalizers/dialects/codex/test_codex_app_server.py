@@ -340,12 +340,12 @@ def test_reasoning_follows_its_deltas() -> None:
     ]
 
 
-def test_usage_is_session_total() -> None:
+def test_usage_is_of_one_request() -> None:
     found = of(Usage, events("command-denied"))
 
     assert [(one.scope, one.input_tokens, one.context_used, one.context_size) for one in found] == [
-        ("session", 1200, 1242, 258400),
-        ("session", 2400, 1242, 258400),
+        ("step", 1200, 1242, 258400),
+        ("step", 1200, 1242, 258400),
     ]
 
 

@@ -90,8 +90,13 @@ def test_run_emits_events_in_order() -> None:
     kinds = ["SessionEvent", "Turn", "ToolCall", "ToolResult", "Message", "Usage", "Turn"]
     assert [type(event).__name__ for event in found] == kinds
     (usage,) = of(Usage, found)
-    assert (usage.scope, usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == ("turn", 2400, 1800, 84)
-    assert (usage.cache_write_tokens, usage.reasoning_tokens) == (0, 14)
+    assert (usage.scope, usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (
+        "session",
+        2400,
+        1800,
+        84,
+    )
+    assert (usage.cache_write_tokens, usage.reasoning_tokens, usage.counter) == (0, 14, "lineage")
 
 
 def test_patch_has_paths_and_kinds_only() -> None:

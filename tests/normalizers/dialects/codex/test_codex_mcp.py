@@ -150,9 +150,9 @@ def test_usage_is_emitted_when_total_changes() -> None:
     usage = of(Usage, events("two-turns"))
 
     assert [(one.scope, one.input_tokens, one.output_tokens) for one in usage] == [
-        ("session", 1200, 42),
-        ("session", 2400, 84),
-        ("session", 3600, 126),
+        ("step", 1200, 42),
+        ("step", 1200, 42),
+        ("step", 1200, 42),
     ]
     first = usage[0]
     assert (first.cache_read_tokens, first.reasoning_tokens) == (900, 7)

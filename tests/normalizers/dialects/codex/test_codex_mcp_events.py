@@ -305,7 +305,7 @@ def test_elicitation_without_approval() -> None:
         ("stream_error", {"message": "Reconnecting... 1/5"}, "warning", "retry", "Reconnecting... 1/5"),
         ("background_event", {"message": "indexing"}, "info", "background", "indexing"),
         ("deprecation_notice", {"summary": "use x"}, "warning", "deprecation", "use x"),
-        ("thread_rolled_back", {"num_turns": 2}, "info", "rewound", "thread_rolled_back"),
+        ("thread_rolled_back", {"num_turns": 2}, "info", "rewound", "history rewound"),
         ("hook_completed", {"run": {"event_name": "stop", "status": "blocked"}}, "warning", "hook", "stop"),
     ],
 )
