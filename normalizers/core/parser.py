@@ -171,9 +171,9 @@ class Parser(Writer):
 
     def close(self, reason: str, t: int | None = None) -> list[Item]:
         """End the stream: pending texts, open calls and open turns end here. Lines may still follow later."""
-        self._reset_scope(t)
+        self._begin_after_line(t)
         self._restart_numbers("c")
-        self._begin_end()
+        self._closing = True
         self._abandon_document()
         self.finish(reason)
         self._end_everything()
@@ -183,7 +183,7 @@ class Parser(Writer):
         """End everything that is open, as at the end of the stream, but between two lines; the state must not be used
         afterwards. `index`: number of the first event."""
         self.begin_between_lines(index, t)
-        self._begin_end()
+        self._closing = True
         self._abandon_document()
         self.finish("reset")
         self._end_everything()
@@ -438,13 +438,6 @@ class Parser(Writer):
                 times.note(self.ts, t, always=self.STATES_TIMES)
         elif start is not None:
             times.latest = start
-
-    def _begin_end(self) -> None:
-        """Prepare to emit what follows from the end: it happened when the last line was written."""
-        latest = self.state.times.latest
-        if latest is not None:
-            self.ts = latest
-        self._closing = True
 
     def _begin(self, t: int | None) -> None:
         self.state.line += 1

@@ -208,6 +208,8 @@ class OpenCall(Known, kw_only=True, omit_defaults=True, gc=False):
     memory_bytes: int = 0
     ts: int | None = None
     """Time of the last event that belongs to it: its own, or one of the subagent it spawned."""
+    wait_ms: int = 0
+    """How long it waited for the user."""
     denied: bool = False
     acknowledged: bool = False
     """Runs in the background: the first result only stated that."""
