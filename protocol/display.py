@@ -107,6 +107,8 @@ class DisplayToolResult(DisplayEvent, tag="tool_result"):
     status: ResultStatus
     exit_code: int | None = None
     duration_ms: int | None = None
+    wait_ms: int | None = None
+    """How long the call waited for the user."""
     error: str | None = None
     """The provider's message, if the call did not complete."""
     display: Display | None = None

@@ -143,6 +143,12 @@ class Chunk(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     """Code points of the same stream before this chunk."""
 
 
+TIMED = frozenset(
+    ("message", "reasoning", "tool-call", "tool-update", "tool-result", "permission-request", "permission-response")
+)
+"""Kinds of events that happen while a turn goes on. The others report of it, some of them much later."""
+
+
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", tag_field="kind"):
     """The envelope: the keys that every kind has."""
 
@@ -166,7 +172,8 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", ta
     seq: int | None = None
     """The cursor in the journal; absent in partials and in the output of `tooltap normalize`."""
     ts: int | None = None
-    """Milliseconds since the epoch: the provider's time, else the time of receipt."""
+    """Milliseconds since the epoch: the provider's time; else the last one that the stream states, if it is read after
+    it was written; else the time of receipt. What is inferred has the time of the last event of what it ends."""
     agent: str | None = None
     """The provider's id of the subagent, else the id of the call that spawned it; absent for the main agent."""
     parent: str | None = None
@@ -319,6 +326,8 @@ class ToolResult(Event, tag="tool-result"):
     final: bool = False
     replaces: str | None = None
     """Id of the result that this one replaces: a synthetic one, or one that a later line corrects."""
+    wait_ms: int | None = None
+    """How long the call waited for the user, from requests to their responses. What is left of its time is its own."""
 
 
 class PermissionRequest(Event, tag="permission-request"):
@@ -526,6 +535,7 @@ class EventHead(msgspec.Struct, rename="camel"):
     duration_ms: int | None = None
     provisional: bool = False
     turn: str | None = None
+    wait_ms: int | None = None
     role: str | None = None
     message: str | None = None
     message_id: str | None = None

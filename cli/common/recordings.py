@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -54,6 +55,15 @@ def input_size(path: str) -> int:
         return 0 if path == STDIN or is_compressed(path) else os.stat(path).st_size
     except OSError:
         return 0
+
+
+def last_change(path: str) -> int | None:
+    """When a regular file was last changed, in ms since the epoch; None for everything else, which is written now."""
+    try:
+        status = None if path == STDIN else os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns // 1_000_000 if status is not None and stat.S_ISREG(status.st_mode) else None
 
 
 MANIFEST = "manifest.json"

@@ -437,6 +437,7 @@ def _call_facts(call: CallWithResult) -> Iterator[str]:
     elif call.result.status != "completed":
         yield call.result.status
     yield from (fact.text for fact in call.facts if fact.name == "exit")
+    yield from (fact.text for fact in call.facts if fact.name == "waited")
     if call.took is not None:
         yield duration(call.took)
 

@@ -10,7 +10,15 @@ import click
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import daemon_errors, publisher_options, request, socket_option
 from tooltap.cli.common.printing import progress, warn
-from tooltap.cli.common.recordings import STDIN, UnreadableError, files_argument, input_files, input_size, read_chunks
+from tooltap.cli.common.recordings import (
+    STDIN,
+    UnreadableError,
+    files_argument,
+    input_files,
+    input_size,
+    last_change,
+    read_chunks,
+)
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 
 
@@ -67,7 +75,7 @@ def command(
             options = StreamOptions(stream_id, dialect, provider, session, mcp_servers)
             try:
                 with daemon_errors():
-                    end = publish_recording(_chunks(path, advance), options, socket)
+                    end = publish_recording(_chunks(path, advance), options, socket, last_change(path))
             except UnreadableError as error:
                 warn(str(error))
             else:

@@ -465,8 +465,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         self.events += 1
         if not self.has_content and entry.kind in _CONTENT:
             self.has_content = entry.kind != "message" or entry.fields.role == "assistant"
-        # What the end of a stream leads to happened when the stream's last event did, not when its end was noticed.
-        ts = self.last_ts if _is_of_end(entry) else entry.ts
+        ts = entry.ts
         self._add_stamps(ts, ts)
         for part in _PARTS_OF.get(entry.kind, ()):
             getattr(self, part).note(seq, ts, entry)
@@ -590,11 +589,6 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             self.first_ts = first if self.first_ts is None else min(self.first_ts, first)
         if last is not None:
             self.last_ts = last if self.last_ts is None else max(self.last_ts, last)
-
-
-def _is_of_end(entry: Produced) -> bool:
-    """Return whether an event was caused by the end of its stream, as its id shows."""
-    return entry.id.rpartition(":")[0].endswith("c")
 
 
 PARTS = ("prompt", "work", "activity", "used", "changes")

@@ -27,7 +27,7 @@ from tooltap.daemon.show.blocks import (
     table,
 )
 from tooltap.daemon.show.diff import FileDiff, between, changes_of_diff
-from tooltap.daemon.show.facts import Fact, outcome_facts, said
+from tooltap.daemon.show.facts import NOTICED, Fact, outcome_facts, said
 from tooltap.daemon.show.tools.dialogs import answers_body, options_body, questions_body
 from tooltap.daemon.show.tools.files import changes_body, source
 from tooltap.daemon.show.tools.registry import error_body, input_body, output_body
@@ -72,6 +72,7 @@ UNKNOWN_VIEW = "What the model saw is not known, because the agent's stream does
 def result_facts(event: ToolResult, context: RenderContext) -> tuple[Fact, ...]:
     """Return the facts at the end of the call's row."""
     duration = spent(milliseconds_of(event, context))
+    waited = spent(event.wait_ms) if (event.wait_ms or 0) >= NOTICED else None
     return (
         *outcome_facts(event, context),
         *said(
@@ -83,18 +84,21 @@ def result_facts(event: ToolResult, context: RenderContext) -> tuple[Fact, ...]:
             "on request" if event.ask else None,
             DIFFERS if context.level != "title" and is_different(event) else None,
         ),
+        *(() if waited is None else (Fact(f"waited {waited}", "waited"),)),
         *(() if duration is None else (Fact(duration, "took"),)),
     )
 
 
 def milliseconds_of(event: ToolResult, context: RenderContext) -> float | None:
-    """Return how long the call took: as the agent states it, or by the times of call and result."""
+    """Return how long the call took: as the agent states it, or by the times of call and result, without the time for
+    which it waited for the user."""
     if event.duration_ms is not None:
         return event.duration_ms
     began = context.call and context.call.ts
-    if began is None or event.ts is None or event.synthetic or event.async_ or event.ts - began < NOTABLE:
+    if began is None or event.ts is None or event.synthetic or event.async_:
         return None
-    return event.ts - began
+    took = event.ts - began - (event.wait_ms or 0)
+    return None if took < NOTABLE else took
 
 
 def result_body(event: ToolResult, context: RenderContext) -> Body:

@@ -19,7 +19,12 @@ class Fact(NamedTuple):
     text: str
     name: str = ""
     """Set for facts that are drawn in their own way, or replaced by a later fact of that name: `exit`, `added`,
-    `removed`, `took`, `cost`, `context`."""
+    `removed`, `waited`, `took`, `cost`, `context`."""
+
+
+NOTICED = 3_000
+"""Minimum milliseconds of a wait for the user that is shown: a request that was answered sooner was answered by a
+rule."""
 
 
 def said(*texts: str | None) -> tuple[Fact, ...]:

@@ -27,9 +27,10 @@ from tooltap.daemon.formats import cost_word, counted, dollars, spent
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.sessions.row import title_of
 from tooltap.daemon.sessions.usage import Cost, Ledger, Spent, cost_of
+from tooltap.daemon.show.facts import NOTICED
 from tooltap.daemon.show.turn_naming import TurnNaming
 from tooltap.normalizers.tools.registry import family_of
-from tooltap.protocol.events import EventHead, Usage
+from tooltap.protocol.events import TIMED, EventHead, Usage
 
 # -- what happened ---------------------------------------------------------------------------------------------------
 
@@ -59,6 +60,8 @@ class TimedCall(msgspec.Struct):
     end: int | None = None
     end_seq: int = 0
     failed: bool = False
+    waited: int = 0
+    """Milliseconds for which it waited for the user."""
     calls: int = 1
     """Number of calls that were merged into this one."""
 
@@ -99,6 +102,8 @@ class TurnWork(msgspec.Struct):
     """The beginning of the agent's first message."""
     duration: int | None = None
     """Milliseconds, as the agent states them."""
+    last: int = 0
+    """When the agent, or a subagent, last worked."""
 
 
 class SubagentWork(msgspec.Struct):
@@ -110,7 +115,8 @@ class SubagentWork(msgspec.Struct):
     share: Work
     turn: int
     """Number of the latest turn in the journal when the subagent first appeared."""
-    end: int = 0
+    end: int
+    """When it last worked."""
     parent: str | None = None
     """Id of the call that spawned it."""
 
@@ -161,6 +167,8 @@ class SessionHistory:
                 self._note_agent(seq, head)
             elif self.turns and self.turns[-1].settled is not None:
                 self._reopen(self.turns[-1], head)
+            if head.kind in TIMED and self.turns:
+                self.turns[-1].last = max(self.turns[-1].last, self._now)
             if head.kind == "usage":
                 spent = self._share(head).spent
                 spent.add(_usage_decoder.decode(stored.body), head.agent, head.ts, head.stream, head.id)
@@ -212,8 +220,10 @@ class SessionHistory:
             if len(self.agents) >= AGENTS:
                 return
             name = head.agent or ""
-            agent = self.agents[name] = SubagentWork(name, seq, self._now, self._new_share(), self._turn.number)
-        agent.end = max(agent.end, self._now)
+            agent = SubagentWork(name, seq, self._now, self._new_share(), self._turn.number, self._now)
+            self.agents[name] = agent
+        if head.kind in TIMED:
+            agent.end = max(agent.end, self._now)
         agent.parent = agent.parent or head.parent
 
     def _note_session(self, seq: int, head: EventHead) -> None:
@@ -225,9 +235,9 @@ class SessionHistory:
         if head.starts_turn:
             number = 1 + (self.turns[-1].number if self.turns else 0)
             if self.turns and self.turns[-1].state == "started":
-                self.turns[-1].state, self.turns[-1].end = "", self._now
+                self.turns[-1].state, self.turns[-1].end = "", self.turns[-1].last
             prompt = self._naming.start() or ""
-            self.turns.append(TurnWork(number, seq, self._now, self._new_share(), prompt=prompt))
+            self.turns.append(TurnWork(number, seq, self._now, self._new_share(), prompt=prompt, last=self._now))
             return
         turn = self._turn
         turn.state, turn.end, turn.duration = head.state or "", self._now, head.duration_ms
@@ -282,7 +292,7 @@ class SessionHistory:
         else:
             share.errors += head.is_error - call.failed
             call.failed = head.is_error
-            call.end, call.end_seq = max(self._now, call.start), seq
+            call.end, call.end_seq, call.waited = max(self._now, call.start), seq, head.wait_ms or 0
         for key in [key for key, (_, of_call) in self._asked.items() if (key[0], of_call) == head.key]:
             self._answer(key, seq)
 
@@ -356,8 +366,6 @@ MARKS = 150
 """Maximum number of lines where turns begin."""
 FRAMES = 50
 """Maximum number of frames around times in which an agent waited for a person."""
-NOTICED = 3_000
-"""Minimum milliseconds of a wait that has a frame: a request that was answered sooner was answered by a rule."""
 MAIN_TOP, MAIN_HEIGHT = 8, 12
 LANE_TOP, LANE_STEP, LANE_HEIGHT = 28, 12, 8
 
@@ -563,9 +571,10 @@ def _bar(group: list[_Placed], start: int) -> Bar:
 
 
 def _title(call: TimedCall) -> str:
-    took = None if call.end is None or call.end == call.start else spent(call.end - call.start)
+    took = None if call.end is None else spent(max(call.end - call.start - call.waited, 0) or None)
+    waited = f"waited {spent(call.waited)}" if call.waited >= NOTICED else None
     state = "failed" if call.failed else "running" if call.end is None else None
-    return " · ".join(part for part in (f"{call.name} {call.preview}".strip(), state, took) if part)
+    return " · ".join(part for part in (f"{call.name} {call.preview}".strip(), state, waited, took) if part)
 
 
 def _title_of_several(names: Counter[str], calls: int, failed: bool) -> str:
@@ -738,7 +747,7 @@ def _state(turn: TurnWork, is_live: bool, is_waiting: bool) -> State:
 def _duration(history: SessionHistory, turn: TurnWork) -> int | None:
     if turn.duration is not None:
         return turn.duration
-    end = history.last if turn.end is None else turn.end
+    end = turn.last if turn.end is None else turn.end
     return None if end is None or history.first is None else max(end - turn.start, 0)
 
 

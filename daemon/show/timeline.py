@@ -38,6 +38,7 @@ from tooltap.daemon.show.facts import Fact
 from tooltap.daemon.show.shown import Fragment, Slot, card_key
 from tooltap.daemon.show.turn_naming import TurnNaming
 from tooltap.protocol.events import (
+    TIMED,
     AnyEvent,
     Event,
     Message,
@@ -59,7 +60,7 @@ MAX_DEPTH = 8
 OPEN = frozenset(["pending", "running", "awaiting-permission"])
 """States of a call that has not ended."""
 
-PLACES = {"cost": 1, "context": 2, "took": 3}
+PLACES = {"cost": 1, "context": 2, "waited": 3, "took": 4}
 """Facts that come last in a row of facts, in this order."""
 
 
@@ -636,6 +637,17 @@ class TurnOfSession:
             return self.stated
         return self.ended - self.began
 
+    def note_time(self, event: AnyEvent) -> None:
+        """Note when it began or ended. While no event states the end, that is its last work."""
+        if event.ts is None:
+            return
+        if self.began is None:
+            self.began = self.ended = event.ts
+        elif isinstance(event, Turn) and event.agent is None:
+            self.ended = event.ts
+        elif self.state == "started" and self.ended is not None and event.__struct_config__.tag in TIMED:
+            self.ended = max(self.ended, event.ts)
+
 
 class Turns:
     """Divides the events of a session, added in order, into turns (`all`)."""
@@ -657,9 +669,7 @@ class Turns:
         if not self.all:
             return None
         turn = self.all[-1]
-        if event.ts is not None:
-            turn.began = event.ts if turn.began is None else turn.began
-            turn.ended = event.ts
+        turn.note_time(event)
         match event:
             case ToolCall():
                 turn.calls += 1

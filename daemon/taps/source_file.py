@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
 from tooltap.daemon.client.asynchronous import OtherInputError
 from tooltap.daemon.taps.delivery.outbox import Outbox, StreamOptions
 from tooltap.daemon.taps.delivery.tap import BackgroundDelivery
+from tooltap.normalizers.catalog.registry import UnknownDialectError
+from tooltap.normalizers.core.items import Context
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.frames import Done
@@ -24,23 +27,26 @@ PATIENCE = 10.0
 Chunks = Callable[[], Iterable[bytes]]
 
 
-def publish_recording(chunks: Chunks, options: StreamOptions, socket: Path | None) -> Done:
+def publish_recording(chunks: Chunks, options: StreamOptions, socket: Path | None, changed: int | None) -> Done:
     """Publish all of an input and return the statistics of the whole stream. Publishing it again adds nothing.
+    `changed`: when the file was last changed, in ms since the epoch; None if the input is written now.
 
     If the daemon knows another input under this stream id (a log file was replaced by another), the input becomes a
     stream of its own. Raises `ConnectError`, `DaemonError`, and what `chunks` raises.
     """
     try:
-        return _publish(chunks(), options, socket)
+        return _publish(chunks(), options, socket, changed)
     except OtherInputError:
         other = f"{options.stream}~{_fingerprint(chunks())}"
-        return _publish(chunks(), options._replace(stream=other), socket)
+        return _publish(chunks(), options._replace(stream=other), socket, changed)
 
 
-def _publish(chunks: Iterable[bytes], options: StreamOptions, socket: Path | None) -> Done:
+def _publish(chunks: Iterable[bytes], options: StreamOptions, socket: Path | None, changed: int | None) -> Done:
     outbox = Outbox(max_bytes=sys.maxsize)
     delivery = BackgroundDelivery(outbox, options, socket, patience=PATIENCE)
     batches = _batches(chunks)
+    if changed is not None:
+        batches = _dated(batches, options.dialect, changed)
     first = next(batches, [])  # an input that cannot be read does not become a stream
     delivery.start()
     try:
@@ -71,6 +77,37 @@ def _batches(chunks: Iterable[bytes]) -> Iterator[list[Line | Lost]]:
     last = splitter.finish()
     if last is not None and (line := recording.read(last)) is not None:
         yield [line]
+
+
+def _dated(batches: Iterator[list[Line | Lost]], dialect: str, changed: int) -> Iterator[list[Line | Lost]]:
+    """Date the lines of a file that have no time of receipt. Those before the first line that states a time have that
+    time; the daemon knows that of later ones. If none states one, at the beginning, all have that of the last change of
+    the file."""
+    beginning = next(batches, [])
+    dated, first = _first_time(beginning, dialect)
+    for number, line in enumerate(beginning[:dated]):
+        if isinstance(line, Line) and line.t is None:
+            beginning[number] = line._replace(t=changed if first is None else first)
+    yield beginning
+    for batch in batches:
+        if first is None:
+            batch = [line._replace(t=changed) if isinstance(line, Line) and line.t is None else line for line in batch]
+        yield batch
+
+
+def _first_time(lines: Sequence[Line | Lost], dialect: str) -> tuple[int, int | None]:
+    """Return how many lines come before the first one that states a time, and that time; if none does, their number and
+    None."""
+    try:
+        normalizer = StreamNormalizer(Context(stream="beginning"), dialect)
+    except UnknownDialectError:  # the daemon says so
+        return len(lines), None
+    for number, line in enumerate(lines):
+        if isinstance(line, Line):
+            normalizer.feed(line.data, direction=line.direction)
+        if normalizer.states_times:
+            return number, normalizer.written
+    return len(lines), None
 
 
 def _fingerprint(chunks: Iterable[bytes]) -> str:

@@ -31,7 +31,6 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, StreamInfo
-from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.system.processes import users_environment
@@ -193,13 +192,11 @@ class Rewriter:
         limits: Limits,
         tasks: TaskGroup,
         settle: Callable[[str, Outcomes], Awaitable[None]],
-        clock: Clock = wall_clock,
     ) -> None:
         self.bounds = bounds
         self._limits = limits
         self._tasks = tasks
         self._settle = settle
-        self._clock = clock
         self._processes = RewriteProcesses()
         self._waiting: deque[Rewrite] = deque()
         self._waiting_bytes = 0
@@ -338,7 +335,7 @@ class Rewriter:
             raise _NoViewError("it answers only what the model saw")
         display = Display(origin="rewriter", text=text, mime_type=one.mime_type)
         self._shown += 1
-        return with_display(_update(one.result, self._clock()), display, self._limits)
+        return with_display(_update(one.result), display, self._limits)
 
     def _without_view(self, one: Rewrite, error: RewriteError) -> list[Output]:
         """Return a notice that there is no view; nothing if the command declined. Log each reason once for each
@@ -361,7 +358,7 @@ class Rewriter:
     def _notice(self, result: ToolResult, error: RewriteError) -> Output:
         """Return the notice that there is no view. It has the view's id, since only one of the two is journaled."""
         notice = Notice(
-            **_envelope(result, self._clock()),
+            **_envelope(result),
             level="warning",
             code="view-failed",
             text=f"the command for {result.name} made no view: {error}",
@@ -371,17 +368,18 @@ class Rewriter:
         return Produced.of(notice)
 
 
-def _update(result: ToolResult, now: int) -> ToolUpdate:
-    return ToolUpdate(**_envelope(result, now), call_id=result.call_id, name=result.name)
+def _update(result: ToolResult) -> ToolUpdate:
+    return ToolUpdate(**_envelope(result), call_id=result.call_id, name=result.name)
 
 
-def _envelope(result: ToolResult, now: int) -> dict[str, Any]:
+def _envelope(result: ToolResult) -> dict[str, Any]:
+    """The envelope of an event about a result. It has the result's time, however late the view is made."""
     return {
         "v": result.v,
         "id": view_id(result.id),
         "stream": result.stream,
         "line": result.line,
-        "ts": now,
+        "ts": result.ts,
         "session": result.session,
         "agent": result.agent,
         "parent": result.parent,

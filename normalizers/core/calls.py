@@ -453,6 +453,8 @@ class Calls:
             fields["final"] = True
         if replaces is not None:
             fields["replaces"] = replaces
+        if call.wait_ms:
+            fields["wait_ms"] = call.wait_ms
         if outputs is None:
             outputs = answer.outputs
         elif answer.outputs is not None:

@@ -27,7 +27,7 @@ from tooltap.normalizers.core.permissions import Permissions
 from tooltap.normalizers.core.state import OpenCall, OpenTurn, State, Times
 from tooltap.normalizers.core.texts import Texts
 from tooltap.normalizers.core.writer import Writer
-from tooltap.normalizers.wire.decode import FRAMING, OPENING_BYTES, Documents, decode_line, is_clean
+from tooltap.normalizers.wire.decode import FRAMING, OPENING_BYTES, Decoded, Documents, decode_line, is_clean
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import Event, Message, Notice, OutputRef, Reasoning, SessionEvent, Turn, Unparsed
 from tooltap.protocol.inputs import Direction
@@ -171,9 +171,9 @@ class Parser(Writer):
 
     def close(self, reason: str, t: int | None = None) -> list[Item]:
         """End the stream: pending texts, open calls and open turns end here. Lines may still follow later."""
-        self._reset_scope(t)
+        self._begin_after_line(t)
         self._restart_numbers("c")
-        self._begin_end()
+        self._closing = True
         self._abandon_document()
         self.finish(reason)
         self._end_everything()
@@ -183,7 +183,7 @@ class Parser(Writer):
         """End everything that is open, as at the end of the stream, but between two lines; the state must not be used
         afterwards. `index`: number of the first event."""
         self.begin_between_lines(index, t)
-        self._begin_end()
+        self._closing = True
         self._abandon_document()
         self.finish("reset")
         self._end_everything()
@@ -439,13 +439,6 @@ class Parser(Writer):
         elif start is not None:
             times.latest = start
 
-    def _begin_end(self) -> None:
-        """Prepare to emit what follows from the end: it happened when the last line was written."""
-        latest = self.state.times.latest
-        if latest is not None:
-            self.ts = latest
-        self._closing = True
-
     def _begin(self, t: int | None) -> None:
         self.state.line += 1
         self._reset_scope(t)
@@ -455,17 +448,50 @@ class Parser(Writer):
         """Read a line that is not just one JSON value with unique keys."""
         decoded = decode_line(line, self.context.limits.depth)
         self.repaired = decoded.repaired
+        if decoded.torn and decoded.values:
+            return self._read_torn(decoded, line, t)
         if len(decoded.values) == 1:
             return self._read(decoded.values[0], line, t)
         if decoded.values:
             return self._read_all(decoded.values, line, t)
         reason = decoded.reason
+        if reason == "truncated" and line.startswith(b'{"'):
+            self.state.broken.begin(line, self.state.line)
+        elif (mended := self._mended(line)) is not None:
+            self.repaired = True
+            return self._read(mended, line, t)
         if reason == "blank":
             return "blank"
         if reason == FRAMING and FRAMING in self.SKIPS:
             self.read_framing(line)
             return FRAMING
         return self.unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
+
+    def _mended(self, line: bytes) -> Line | None:
+        """Return the record that ends with this line, if it began with a line that is truncated."""
+        whole = self.state.broken.join(line, self.state.line)
+        if whole is None:
+            return None
+        decoded = decode_line(whole, self.context.limits.depth)
+        if decoded.torn or len(decoded.values) != 1 or not isinstance(decoded.values[0], dict):
+            return None
+        self.state.broken.lines = []
+        return decoded.values[0]
+
+    def _read_torn(self, decoded: Decoded, line: bytes, t: int | None) -> Skip:
+        """Read the whole records of a line that has torn ones, too."""
+        outcomes: list[Skip] = []
+        read = 0
+        for before, text in decoded.torn:
+            if before > read:
+                outcomes.append(self._read_all(decoded.values[read:before], line, t))
+                read = before
+                self._reset_scope(t)
+            torn = text.encode()
+            outcomes.append(self.unreadable("torn", torn, len(torn)))
+        if read < len(decoded.values):
+            outcomes.append(self._read_all(decoded.values[read:], line, t))
+        return best(outcomes)
 
     def _read_all(self, values: list[Any], line: bytes, t: int | None) -> Skip:
         """Read several objects on one line, or those of an array. The line's class is the best of theirs."""
@@ -480,6 +506,7 @@ class Parser(Writer):
 
     def _read(self, value: Any, line: bytes, t: int | None) -> Skip:
         if not isinstance(value, dict):
+            self.state.broken.join(line, self.state.line)
             return self.read_other(value, line, t)
         if self.watch is not None:
             self.watch(value, self.direction)

@@ -12,6 +12,9 @@ from tooltap.protocol.events import PermissionRequest, PermissionResponse
 _ALLOW = "allow"
 """Prefix of the kinds of options that allow: ACP has `allow_once` and `allow_always`, and agents add their own."""
 
+_PEOPLE = ("user", None)
+"""Who answers a request for which a call waits; a policy and a hook answer at once, or compute."""
+
 
 class Permissions:
     def __init__(self, writer: Writer, calls: Calls, state: PermissionsState) -> None:
@@ -94,6 +97,8 @@ class Permissions:
         elif pending is not None:
             call_id = pending.call_id
         call = self._calls.get(call_id) if call_id is not None else None
+        if call is not None and pending is not None and by in _PEOPLE and None not in (pending.ts, writer.ts):
+            call.wait_ms += max(writer.ts - pending.ts, 0)
         if call is not None and outcome == "denied":
             call.denied = True
         elif call is not None and outcome == "allowed":

@@ -208,6 +208,8 @@ class OpenCall(Known, kw_only=True, omit_defaults=True, gc=False):
     memory_bytes: int = 0
     ts: int | None = None
     """Time of the last event that belongs to it: its own, or one of the subagent it spawned."""
+    wait_ms: int = 0
+    """How long it waited for the user."""
     denied: bool = False
     acknowledged: bool = False
     """Runs in the background: the first result only stated that."""
@@ -356,6 +358,41 @@ class Times(msgspec.Struct, omit_defaults=True):
         self.latest = self.stated if self.past else stated
 
 
+class BrokenLine(msgspec.Struct, omit_defaults=True):
+    """A record that ends before its end, and the lines behind it: a raw newline in a string breaks a record into
+    several lines."""
+
+    lines: list[bytes] = []
+    size: int = 0
+    last: int = 0
+    """Number of the last of these lines."""
+    tries: int = 0
+    """How often it was tried to decode all of them."""
+
+    def begin(self, line: bytes, number: int) -> None:
+        self.lines, self.size, self.last, self.tries = [line], len(line), number, 0
+
+    def join(self, line: bytes, number: int) -> bytes | None:
+        """Add the line if it is behind the others. Return all of them if the record may end with it."""
+        if not self.lines:
+            return None
+        self.size += 1 + len(line)
+        if self.last != number - 1 or self.size > BROKEN_BYTES or self.tries >= BROKEN_TRIES:
+            self.lines = []
+            return None
+        self.lines.append(line)
+        self.last = number
+        if not line.rstrip().endswith(b"}"):
+            return None
+        self.tries += 1
+        return b"\n".join(self.lines)
+
+
+BROKEN_BYTES = 65_536
+"""Maximum size of a record that is joined from several lines."""
+BROKEN_TRIES = 16
+
+
 class State(msgspec.Struct, kw_only=True):
     line: int = 0
     times: Times = msgspec.field(default_factory=Times)
@@ -374,6 +411,7 @@ class State(msgspec.Struct, kw_only=True):
     permissions: PermissionsState = msgspec.field(default_factory=PermissionsState)
     texts: TextsState = msgspec.field(default_factory=TextsState)
     documents: Documents = msgspec.field(default_factory=Documents)
+    broken: BrokenLine = msgspec.field(default_factory=BrokenLine)
 
 
 class SessionState(State, kw_only=True):

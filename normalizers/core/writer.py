@@ -18,6 +18,7 @@ import msgspec
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.core.state import CallsState, OpenTurn, State, Times
 from tooltap.protocol.events import (
+    TIMED,
     AnyEvent,
     Attachment,
     Chunk,
@@ -26,11 +27,7 @@ from tooltap.protocol.events import (
     Notice,
     OutputRef,
     PermissionRequest,
-    PermissionResponse,
-    Reasoning,
     ToolCall,
-    ToolResult,
-    ToolUpdate,
 )
 from tooltap.protocol.inputs import LATEST_MS, Direction
 
@@ -54,7 +51,8 @@ class _Kind(NamedTuple):
     answers: bool
     """True if events of this kind change whether the turn's last item is an answer."""
     works: bool
-    """True if an event of this kind is of a turn's work, so that the turn was going on when it happened."""
+    """True if a turn was going on when an event of this kind happened: it is work, or a notice of what happens to
+    it."""
 
 
 def _kind_of(event: type[Event]) -> _Kind:
@@ -71,8 +69,7 @@ def _kind_of(event: type[Event]) -> _Kind:
     names = {one.name for one in own}
     payload = next((name for name in ("input", "output") if name in names), None)
     answers = event in (Message, ToolCall, PermissionRequest)
-    works = answers or event in (Reasoning, ToolUpdate, ToolResult, PermissionResponse, Notice)
-    return _Kind(tag, fields, "name" in names, payload, answers, works)
+    return _Kind(tag, fields, "name" in names, payload, answers, tag in TIMED or event is Notice)
 
 
 _KINDS: dict[type[Event], _Kind] = {event: _kind_of(event) for event in get_args(AnyEvent)}
@@ -185,8 +182,9 @@ class Writer:
         return call_id in calls.open or call_id in calls.done or outer.is_taken(call_id, self)
 
     def begin_between_lines(self, index: int, t: int | None) -> None:
-        """Prepare to emit events that belong to no line; their ids are numbered from `index`."""
-        self._reset_scope(t)
+        """Prepare to emit events that belong to no line: they have the time of the last one, or `t` before the first.
+        Their ids are numbered from `index`."""
+        self._begin_after_line(t)
         self._restart_numbers("d", index)
 
     def origin_of_line(self) -> tuple[str, str]:
@@ -415,6 +413,13 @@ class Writer:
         self.replay = False
         self.ts = self._time_of_line(t)
         self.origin = None
+
+    def _begin_after_line(self, t: int | None) -> None:
+        """Reset the scope for events that follow from the lines so far: they happened when the last one was written."""
+        self._reset_scope(t)
+        latest = self.state.times.latest
+        if latest is not None:
+            self.ts = latest
 
     def _time_of_line(self, t: int | None) -> int | None:
         """When a line that was received at `t` was written, unless it says."""

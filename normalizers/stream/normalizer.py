@@ -194,6 +194,17 @@ class StreamNormalizer:
         return None if self._recognising else self._parser.dialect
 
     @property
+    def written(self) -> int | None:
+        """When the last line was written, in ms since the epoch: as stated, else as received; see `Times`."""
+        latest: int | None = self._parser.state.times.latest
+        return latest
+
+    @property
+    def states_times(self) -> bool:
+        """Whether a line has stated when it was written."""
+        return self._parser.state.times.stated is not None
+
+    @property
     def needs_prompt(self) -> bool:
         """Whether no event has the prompt of the context yet."""
         return self._prompt.stage == "due"

@@ -34,11 +34,13 @@ _FIELD = re.compile(rb"event:|id:|retry:|: ")
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """The values on a line; without any, `reason` is one of blank, framing, not-json, truncated, torn, too-deep."""
+    """The values on a line; without any, `reason` is one of blank, framing, not-json, truncated, too-deep."""
 
     values: list[Any]
     repaired: bool = False
     reason: str | None = None
+    torn: list[tuple[int, str]] = []
+    """Records that end before their end: (number of values before it, text)."""
 
 
 def is_clean(line: bytes, value: Any, max_depth: int) -> bool:
@@ -87,24 +89,53 @@ def _decode_leniently(line: bytes, max_depth: int) -> Decoded:
     if stripped[0] not in b"{[":
         return Decoded([], reason="not-json")
     values: list[Any] = []
+    torn: list[tuple[int, str]] = []
     text = stripped.decode("utf-8", "replace")
     position = 0
+    reason = "not-json"
     try:
         while position < len(text):
-            value, position = _decoder.raw_decode(text, position)
+            try:
+                value, position = _decoder.raw_decode(text, position)
+            except json.JSONDecodeError as error:
+                if _is_truncated(error, text):
+                    reason = "truncated"
+                    following = None
+                else:
+                    following = _next_record(text, position, error.pos) if len(torn) < TEARS else None
+                torn.append((len(values), text[position:following]))
+                if following is None:
+                    break
+                position = following
+                continue
             values.append(value)
             while position < len(text) and text[position] in " \t\r\n\x00":
                 position += 1
     except RecursionError:
         return Decoded([], reason="too-deep")
-    except ValueError as error:
-        at_end = isinstance(error, json.JSONDecodeError) and _is_truncated(error, text)
-        if not values:
-            return Decoded([], reason="truncated" if at_end else "not-json")
-        return Decoded([], reason="torn")
+    if not values:
+        return Decoded([], reason=reason if len(torn) == 1 else "not-json")
     if _depth(values) > max_depth + 1:
         return Decoded([], reason="too-deep")
-    return Decoded([_clean(value) for value in values], repaired=True)
+    return Decoded([_clean(value) for value in values], repaired=True, torn=torn)
+
+
+TEARS = 16
+"""Maximum records on a line that end before their end: making an error costs as much as what precedes it."""
+_RECORD = re.compile(r'\{\s*+"')
+NEAR = 8
+"""Maximum characters from where a torn literal or escape begins to the opening of the next record."""
+
+
+def _next_record(text: str, start: int, error: int) -> int | None:
+    """Return where a record begins that follows a torn one on its line; None if there is none. `start`: the beginning
+    of the torn record; `error`: where it cannot be decoded any further. If a string is torn, that is behind the first
+    quote of the record; else it is at the record, or a few characters before it, at a torn literal or escape."""
+    brace = text.rfind("{", start + 1, error)
+    if brace >= 0 and (found := _RECORD.match(text, brace)) is not None and found.end() == error:
+        return brace
+    found = _RECORD.search(text, max(start + 1, error), error + NEAR)
+    return None if found is None else found.start()
 
 
 def _is_truncated(error: json.JSONDecodeError, text: str) -> bool:

@@ -152,6 +152,8 @@ export interface DisplayToolResult extends DisplayEvent {
   status: "cancelled" | "completed" | "denied" | "failed" | "interrupted";
   exitCode?: number;
   durationMs?: number;
+  /** How long the call waited for the user. */
+  waitMs?: number;
   /** The provider's message, if the call did not complete. */
   error?: string;
   display?: Display;
@@ -300,7 +302,11 @@ export interface Event {
   dialect: string;
   /** The cursor in the journal; absent in partials and in the output of `tooltap normalize`. */
   seq?: number;
-  /** Milliseconds since the epoch: the provider's time, else the time of receipt. */
+  /**
+   * Milliseconds since the epoch: the provider's time; else the last one that the stream states, if it is read
+   * after it was written; else the time of receipt. What is inferred has the time of the last event of what it
+   * ends.
+   */
   ts?: number;
   /** The provider's id of the subagent, else the id of the call that spawned it; absent for the main agent. */
   agent?: string;
@@ -447,6 +453,8 @@ export interface ToolResult extends Event {
   final?: boolean;
   /** Id of the result that this one replaces: a synthetic one, or one that a later line corrects. */
   replaces?: string;
+  /** How long the call waited for the user, from requests to their responses. What is left of its time is its own. */
+  waitMs?: number;
 }
 
 /** The agent asks for a permission, or asks a question. */

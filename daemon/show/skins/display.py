@@ -168,6 +168,7 @@ def _ending(event: ToolResult) -> dict[str, Any]:
         "name": event.name,
         "status": event.status,
         "duration_ms": event.duration_ms,
+        "wait_ms": event.wait_ms,
         "silent": event.silent,
         "ask": event.ask,
         "async_": event.async_,

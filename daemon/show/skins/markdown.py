@@ -48,7 +48,7 @@ SHOWN_LINES = 20
 SHOWN_CHARACTERS = 2_000
 """Maximum characters of an input or an output that are shown."""
 DIFF_LINES = 200
-FACTS = ("exit", "took")
+FACTS = ("exit", "waited", "took")
 """Names of the facts of a result that are shown."""
 CONTEXT = RenderContext("title", lambda output_id: None)
 

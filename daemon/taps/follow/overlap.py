@@ -170,9 +170,17 @@ def keeps(
             info.last_reported_ts = last if info.last_reported_ts is None else max(info.last_reported_ts, last)
             return items
         present = [taps[span.tap] for span in covers if span.tap is not None]
-        return _unreported(items, info, present, taps.values()) if len(present) == len(covers) else []
+        if len(present) == len(covers):
+            return _unreported(items, info, present, taps.values())
+        return [item for item in items if _is_title(item)]
 
     return keep
+
+
+def _is_title(item: Item) -> bool:
+    """Whether an event gives the session a title. Such lines state no time, so they may be later than what precedes
+    them; and no tap shows them."""
+    return isinstance(item, Produced) and item.kind == "session" and item.fields.title is not None
 
 
 def _unreported(
@@ -185,7 +193,9 @@ def _unreported(
     for item in items:
         if not isinstance(item, Produced):
             continue
-        if item.agent is not None:
+        if _is_title(item):
+            kept.append(item)
+        elif item.agent is not None:
             if silent:
                 kept.append(item)
         elif is_prompt(item) and not is_repeated(item, info, others):

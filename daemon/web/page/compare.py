@@ -40,7 +40,7 @@ from tooltap.normalizers.changes.content import Content, hunks_of, unified
 from tooltap.normalizers.changes.session_files import SessionFiles
 from tooltap.normalizers.changes.steps import FILE_TOOLS
 from tooltap.normalizers.tools.registry import family_of
-from tooltap.protocol.events import EventHead
+from tooltap.protocol.events import TIMED, EventHead
 from tooltap.protocol.filters import Filter
 
 Pair: TypeAlias = tuple[int | None, int | None]
@@ -243,7 +243,8 @@ class _Found:
         turn = self.turns[-1]
         if turn.settled is not None and event.goes_on and event.turn == turn.settled:
             turn.ended, turn.settled = False, None
-        turn.last = event.ts if event.ts is not None else turn.last
+        if event.ts is not None and not turn.ended and (event.kind in TIMED or event.starts_turn):
+            turn.last = event.ts if turn.last is None else max(turn.last, event.ts)
         if event.kind == "tool-call":
             turn.families[family_of(event.name)] += 1
             self._naming.act()
@@ -257,6 +258,7 @@ class _Found:
         elif event.kind == "turn" and is_main and not event.starts_turn:
             turn.ended = True
             turn.settled = event.turn if event.provisional else None
+            turn.last = event.ts if event.ts is not None else turn.last
             turn.errors += event.state == "failed"
             turn.milliseconds = event.duration_ms
 

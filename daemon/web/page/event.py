@@ -434,6 +434,7 @@ def _facts(event: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "called by the agent", raw_name if raw_name != event.get("name") else None
     yield "status", event.get("status")
     yield "took", spent(event.get("durationMs"))
+    yield "waited for the user", spent(event.get("waitMs"))
     yield "subagent", event.get("agent")
     yield "turn", event.get("turn")
     yield "inferred", "yes" if event.get("synthetic") else None

@@ -55,6 +55,8 @@ _ATTACHMENT = re.compile(
     rb'\{"parentUuid":(?:null|"[\w-]*"),"isSidechain":(?:true|false),(?:"\w+":"[^"\\]*",)*"attachment":\{"type":"(\w+)"'
 )
 _SEVERAL = re.compile(rb'\}\{"').search
+_RECORD = b'{"parentUuid":'
+"""The beginning of a line of the conversation, which may be behind a torn line."""
 """Finds the beginning of a second object in a line. Twice as fast as `in` on JSON, whose search pattern is hard to
 predict."""
 
@@ -277,7 +279,8 @@ class ClaudeTranscript(Parser):
         history = self.state.history
         if reason is None or (not history.is_own and history.began is None):
             return None  # the beginning of a file is decoded, for its time
-        return reason if line.rstrip().endswith(b"}") and not _SEVERAL(line) else None
+        is_whole = line.rstrip().endswith(b"}") and not _SEVERAL(line) and line.find(_RECORD, 1) < 0
+        return reason if is_whole else None
 
     def read(self, value: Line) -> Skip:
         kind = value.get("type")

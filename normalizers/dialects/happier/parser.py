@@ -373,6 +373,7 @@ class _Transcript(ClaudeTranscript):
         if call is not None and outcome is not None:
             self.session, self.agent, self.parent = call.session, call.agent, call.parent
             self.ts = whole(noted.get("date")) or milliseconds(noted.get("date")) or t
+            self.state.times.note(self.ts, t, always=self.STATES_TIMES)
             self.permissions.answer(call.id, outcome, call_id=call.id, by="user", option_id=string(noted.get("mode")))
 
 
@@ -542,6 +543,7 @@ class Legacy(PayloadParser):
             claude.read_decision(block, self.ts)
         line_class, items = claude.feed(msgspec.json.encode(line), self.ts)
         self.items += items
+        self.ts = claude.state.times.latest or self.ts
         if claude.state.session is not None and self.state.session is None:
             self.set_session(claude.state.session)
         outcome = outcome_of(line_class)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import signal
 from contextlib import ExitStack
 from pathlib import Path
@@ -217,3 +218,18 @@ def test_missing_file_fails_but_others_are_ingested(daemon: Running, tmp_path: P
     assert finished.returncode == 1
     assert sentence(finished) == f"{tmp_path / 'none'}: No such file or directory"
     assert list(streams_of(daemon)) == [recording_id(str(CLAUDE))]
+
+
+def test_time_of_a_file_counts_only_where_no_line_states_one(daemon: Running, tmp_path: Path) -> None:
+    said = {"type": "assistant", "session_id": "s", "message": {"id": "m", "content": [{"type": "text", "text": "Hi"}]}}
+    begun = {"type": "system", "subtype": "init", "session_id": "s"}
+    stated = {"type": "user", "session_id": "s", "message": {"content": "more"}, "timestamp": "2026-01-02T03:04:05Z"}
+    times = {}
+    for name, lines in {"stated": [begun, said, stated, said], "none": [begun, said]}.items():
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        os.utime(path, (1_780_000_000, 1_780_000_000))
+        assert tooltap("ingest", "--socket", daemon.path, "--dialect", "claude-stream", path).returncode == 0
+        times[name] = {event["ts"] for event in events_of(daemon, recording_id(str(path)))}
+
+    assert times == {"stated": {1767323045000}, "none": {1780000000000}}

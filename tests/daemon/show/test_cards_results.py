@@ -8,7 +8,7 @@ import pytest
 
 from tests.daemon.show.carding import card_of, cards_of, made, recorded, result
 from tests.daemon.web.parsed import Element, assert_inert
-from tooltap.daemon.show.blocks import LEVELS, RenderContext
+from tooltap.daemon.show.blocks import LEVELS, CallOfResult, RenderContext
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.html import article
 from tooltap.protocol.events import ToolResult, ToolUpdate
@@ -137,6 +137,16 @@ def test_result_says_what_it_replaces(inferred: bool | None, fact: str, sentence
 
 def seen(*parts: Any, **view: Any) -> dict[str, Any]:
     return {"modelView": {"blocks": [{"parts": list(parts)}], **view}}
+
+
+@pytest.mark.parametrize(
+    ("wait", "facts"), [(None, ["1 m 15 s"]), (2_000, ["1 m 13 s"]), (60_000, ["waited 1 min", "15 s"])]
+)
+def test_wait_for_the_user_is_not_the_duration_of_the_call(wait: int | None, facts: list[str]) -> None:
+    waits = {} if wait is None else {"waitMs": wait}
+    ended = result("Frobnicate", {"text": "done"}, ts=76_000, **waits)
+
+    assert card_of(ended, call=CallOfResult("Frobnicate", {}, "", 1_000)).texts(".fact") == facts
 
 
 def test_hidden_text_is_marked_and_compared() -> None:

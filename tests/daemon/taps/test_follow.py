@@ -38,7 +38,9 @@ LINES = lines_of(CLAUDE)
 
 @pytest.fixture
 def follower(tmp_path: Path) -> Iterator[Follower]:
-    with Follower(tmp_path) as follower:
+    follower = Follower(tmp_path)
+    follower.settings["suspend_timeout"] = 1e9  # the sessions are old
+    with follower:
         yield follower
 
 
@@ -121,7 +123,7 @@ def test_repeated_kills_ingest_each_line_once(tmp_path: Path) -> None:
     """The files grow by chunks that end anywhere; the daemon is killed at any point."""
     chance = random.Random(5)
     follower = Follower(tmp_path, turn_bytes=2_000)
-    follower.settings["snapshot_bytes"] = 4_096
+    follower.settings |= {"snapshot_bytes": 4_096, "suspend_timeout": 1e9}  # the sessions are old
     files = {
         follower.session: (CLAUDE, "claude-transcript", CLAUDE_SESSION),
         follower.rollouts / "rollout-1.jsonl": (CODEX, "codex-rollout", "01a1ffd9-ba6f-7181-86d4-0540301f722d"),
@@ -144,6 +146,19 @@ def test_repeated_kills_ingest_each_line_once(tmp_path: Path) -> None:
     assert len(follower.died) >= 6
     for path, of_file in wanted.items():
         assert ids(event for event in events if event["stream"] == recording_id(str(path))) == of_file
+
+
+def test_session_whose_last_line_is_old_has_ended_however_new_its_file_is(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    with follower:
+        append(follower.session, LINES[:20])  # up to a call without a result
+        follower.wait_stats(lambda stats: stats["streams"]["ended"] == 1)
+        with follower.connect() as wire:
+            (session,) = wire.ask("sessions")["sessions"]
+
+    # The prompt was written at 20:37:45.340, the call at 20:37:45.493.
+    assert (session["status"], session["durationMs"]) == ("interrupted", 153)
+    assert session["lastTs"] == 1795293465493
 
 
 def test_last_line_without_newline_is_ingested(tmp_path: Path) -> None:

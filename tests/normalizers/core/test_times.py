@@ -127,6 +127,26 @@ def test_permission_expires_with_the_stated_end_of_its_turn_else_when_it_was_ask
     assert times(PermissionResponse, events) == [expired]
 
 
+ASK = {"do": "ask", "id": "p", "call": "a"}
+ALLOW = {"do": "answer", "id": "p", "outcome": "allowed"}
+
+
+def test_result_states_how_long_its_call_waited_for_the_user() -> None:
+    again = {**ASK, "id": "q"}, {**ALLOW, "id": "q"}
+    lines = [{**CALL, "t": 1_000}, {**ASK, "t": 2_000}, {**ALLOW, "t": 62_000}, {**again[0], "t": 63_000}]
+    lines += [{**again[1], "t": 70_000}, {**RESULT, "t": 90_000}]
+
+    events = live(*lines)
+
+    assert [one.wait_ms for one in events if isinstance(one, ToolResult)] == [67_000]
+
+
+def test_result_of_a_call_that_did_not_wait_states_nothing() -> None:
+    events = live({**CALL, "t": 1_000}, {**ALLOW, "t": 62_000}, {**RESULT, "t": 90_000})
+
+    assert [one.wait_ms for one in events if isinstance(one, ToolResult)] == [None]
+
+
 def test_text_in_chunks_has_the_time_of_its_first_and_its_turn_that_of_its_last() -> None:
     chunk = {"do": "chunk", "text": "a"}
     events = live({**BEGIN, "t": 1_000}, {**chunk, "t": 2_000}, {**chunk, "t": 9_000})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tooltap.normalizers.wire.decode import Decoded, decode_line
+from tooltap.normalizers.wire.decode import TEARS, Decoded, decode_line
 
 DEPTH = 200
 
@@ -66,7 +66,7 @@ def test_huge_number_is_decoded() -> None:
         (b'{"a":', "truncated"),
         (b'{"a":"cut in a str', "truncated"),
         (b'{"a" 1}', "not-json"),
-        (b'{"a":1}{"b":', "torn"),
+        (b'{"a": 1, x {"b"', "not-json"),
         (b"[" * 10_000, "too-deep"),
         (b"[" * 10_000 + b"]" * 10_000, "too-deep"),
         (b"[" * 201 + b"]" * 201, "too-deep"),
@@ -79,6 +79,47 @@ def test_undecodable_line_has_a_reason(line: bytes, reason: str) -> None:
 
     assert decoded.values == []
     assert decoded.reason == reason
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        *(
+            '{"a":"cut in a str',
+            '{"a":"an escape \\',
+            '{"a":"an escape \\u00',
+            '{"a":tru',
+            '{"a":12.',
+            '{"a":-',
+            '{"a":1e',
+        ),
+        *('{"a":{"b":1,', '{"a":{"b":1', '{"a":[1', '{"a', '{"', "{", '{"a":{"b', '{"a":{"', '{"a":{"b":[{"c":0},{"d"'),
+    ],
+)
+@pytest.mark.parametrize("whole", ['{"b":{"c":1}}', '{ "b": {"c": 1}}'])
+def test_record_behind_a_torn_one_is_read(torn: str, whole: str) -> None:
+    decoded = decode_line(f"{torn}{whole}".encode(), DEPTH)
+
+    assert (decoded.values, decoded.torn) == ([{"b": {"c": 1}}], [(0, torn)])
+
+
+def test_records_around_torn_ones_are_read() -> None:
+    decoded = decode_line(b'{"a":1}{"b":"x{"c":"y{"d":1}{"e":2}{"f"', DEPTH)
+
+    assert decoded.values == [{"a": 1}, {"d": 1}, {"e": 2}]
+    assert decoded.torn == [(1, '{"b":"x'), (1, '{"c":"y'), (3, '{"f"')]
+
+
+@pytest.mark.parametrize("line", [b'{"a":1,"b":{"c":1}', b'{"a":[{"c":1}', b'{"a":{"c":{"d":1}}'])
+def test_object_inside_a_truncated_line_is_no_record(line: bytes) -> None:
+    decoded = decode_line(line, DEPTH)
+
+    assert (decoded.values, decoded.reason) == ([], "truncated")
+
+
+def test_torn_records_of_a_line_are_bounded() -> None:
+    assert decode_line(b'{"a":"x' * TEARS + b'{"b":1}', DEPTH).values == [{"b": 1}]
+    assert decode_line(b'{"a":"x' * (TEARS + 1) + b'{"b":1}', DEPTH).values == []
 
 
 def test_wide_value_is_not_deep() -> None:

@@ -57,7 +57,7 @@ def run(*records: dict[str, Any] | bytes) -> tuple[list[Any], list[str]]:
 def comparable(event: Event, prefix: str) -> dict[str, Any]:
     """An event without its position, and with the ids it has in its own stream."""
     value: dict[str, Any] = orjson.loads(encode(event))
-    for key in ("id", "stream", "line", "replaces", "ts"):
+    for key in ("id", "stream", "line", "replaces", "ts", "waitMs"):
         value.pop(key, None)
     for key in ("callId", "permissionId", "parent"):
         if key in value:

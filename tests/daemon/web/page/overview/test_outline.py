@@ -10,7 +10,7 @@ from tests.daemon.events import call, event, message
 from tests.daemon.web.page.overview.histories import ended, map_of, prompt, started, stored, took
 from tooltap.daemon.show.minimap import SessionHistory, drawn
 from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.events import PermissionRequest, Usage
+from tooltap.protocol.events import PermissionRequest, SessionEvent, Usage
 
 T = 1_790_000_000_000
 MINUTE = 60_000
@@ -57,6 +57,24 @@ def test_turn_that_has_not_ended(is_live: bool, state: str) -> None:
     (entry,) = drawn(history, is_live=is_live).outline
 
     assert (entry.state, entry.duration) == (state, 5_000)
+
+
+def test_turn_without_an_end_ends_with_its_last_work() -> None:
+    later = [spent("session", ts=T + 80_000), event(SessionEvent, state="updated", title="later", ts=T + 90_000)]
+    events = [started(T), call("1", ts=T + 5_000), *later, started(T + 99_000)]
+
+    first, _ = map_of(stored(*events)).outline
+
+    assert first.duration == 5_000
+
+
+def test_subagent_ends_with_its_last_work() -> None:
+    child: dict[str, Any] = {"agent": "child", "parent": "task"}
+    late = [spent("step", ts=T + 60_000, **child), event(SessionEvent, state="updated", ts=T + 90_000, **child)]
+
+    (entry,) = map_of(stored(started(T), *took("1", T + 500, T + 900, **child), *late, ended(T + 3_000))).outline
+
+    assert entry.subagents[0].facts == ["1 call", "0.4 s"]
 
 
 def test_question_makes_the_turn_wait() -> None:

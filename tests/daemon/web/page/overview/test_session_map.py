@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.daemon.events import call, event
+from tests.daemon.events import call, event, result
 from tests.daemon.web.page.overview.histories import ended, map_of, prompt, started, stored, took
 from tooltap.daemon.show.minimap import BARS, CALLS, LANES, TURNS, WIDTH, Bar, SessionHistory, SessionMap, drawn
 from tooltap.normalizers.core.items import Produced
@@ -62,6 +62,14 @@ def test_waiting_for_a_person_takes_no_time() -> None:
     assert frame.width == pytest.approx(first.width, rel=0.05)
     assert second.width == pytest.approx(2 * first.width, rel=0.05)
     assert not frame.is_open
+
+
+def test_wait_of_a_call_is_stated_apart_from_its_duration() -> None:
+    events = [call("1", name="Bash", preview="ls", ts=T), result("1", ts=T + 75_000, wait_ms=60_000)]
+
+    (bar,) = bars(map_of(stored(*events)))
+
+    assert bar.title == "Bash ls · waited 1 min · 15 s"
 
 
 @pytest.mark.parametrize("ts", [None, T], ids=["no time", "one time"])
