@@ -621,8 +621,8 @@ def _unread(agent: str, found: list[Root]) -> Iterator[Finding]:
                     unread[folder, _suffix(path)].append(path)
         if isinstance(root.reader, Database) and root.place.tables is not None:
             with suppress(OSError):  # there is none, or the finding about its sessions says why
-                for table, rows in sorted(root.reader.unread(root.place.tables).items()):
-                    text = f"{agent}: {counted(rows, 'row')} of the table {table} in {root.reader.path} are not read"
+                for (path, table), rows in sorted(root.reader.unread(root.place.tables).items()):
+                    text = f"{agent}: {counted(rows, 'row')} of the table {table} in {path} are not read"
                     yield note("sessions", text, NOT_READ)
     for (folder, suffix), paths in sorted(unread.items()):
         many = counted(len(paths), f"{suffix} file is", f"{suffix} files are")
@@ -695,12 +695,7 @@ def _stored(root: Root, trouble: Callable[[OSError], None]) -> Iterator[Found]:
     if not isinstance(root.reader, Database):
         yield from scan(root, root.path, trouble)
         return
-    try:
-        yield from root.reader.list_sessions()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        trouble(error)
+    yield from root.reader.list_sessions(trouble)
 
 
 def _counted(root: Root, files: list[Found]) -> str:

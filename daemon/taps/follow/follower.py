@@ -275,7 +275,7 @@ class Follower:
         if known is None:
             return found.size if found.mtime_ms >= self._oldest else None
         offset, t = known
-        if is_document(found.path):
+        if is_document(found.path) or not found.is_appended:
             return found.size if found.mtime_ms != t else None
         if found.size in (offset, offset - 1):  # the newline of the last line may be missing
             return None
