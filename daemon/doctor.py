@@ -579,7 +579,7 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
     for agent in stores():
         found = roots((agent,), os.environ, follow.folders)
         there = [root for root in found if os.path.lexists(root.path)]
-        absent += [root for root in found if root not in there]
+        absent += [root for root in found if root not in there and root.place is stores()[agent][0]]
         total = 0
         for root in there:
             troubles: list[OSError] = []

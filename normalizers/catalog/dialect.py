@@ -152,6 +152,8 @@ class Agent(NamedTuple):
     package: str | None = None
     """Package name for `npx` and similar runners."""
     store: Store | None = None
+    older_stores: tuple[Store, ...] = ()
+    """Stores that older versions of the agent have written."""
     prompt: Prompt | None = None
     server: EventServer | None = None
     """The server that `tooltap attach` taps."""

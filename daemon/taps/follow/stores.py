@@ -269,10 +269,11 @@ def roots(
     """Return where these agents store their sessions, each folder once. `further`: agent -> further folders of the kind
     that its variable names."""
     found: dict[tuple[str, str], Root] = {}
-    for name, place in ((name, stores()[name]) for name in names):
-        for home in homes(place, environment, further.get(name, ())):
-            path = os.path.realpath(home / place.below)
-            found.setdefault((place.dialect, path), Root(name, place, path, str(home)))
+    for name in names:
+        for place in stores()[name]:
+            for home in homes(place, environment, further.get(name, ())):
+                path = os.path.realpath(home / place.below)
+                found.setdefault((place.dialect, path), Root(name, place, path, str(home)))
     return list(found.values())
 
 
