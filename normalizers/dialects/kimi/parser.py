@@ -166,6 +166,7 @@ class KimiStoredWire(Parser):
     """
 
     dialect = "kimi-wire"
+    STATES_TIMES = True
     protocol = default_provider = "kimi"
     SKIPS = KimiWire.SKIPS | {"metadata"}
     state_type = KimiStoredWireState
