@@ -579,7 +579,9 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
     for agent in stores():
         found = roots((agent,), os.environ, follow.folders)
         there = [root for root in found if os.path.lexists(root.path)]
-        absent += [root for root in found if root not in there and not root.is_moved_to]
+        absent += [
+            root for root in found if root not in there and not root.is_moved_to and root.place is stores()[agent][0]
+        ]
         total = 0
         for root in there:
             troubles: list[OSError] = []
@@ -621,9 +623,9 @@ def _unread(agent: str, found: list[Root]) -> Iterator[Finding]:
                     unread[folder, _suffix(path)].append(path)
         if isinstance(root.reader, Database) and root.place.tables is not None:
             with suppress(OSError):  # there is none, or the finding about its sessions says why
-                for table, rows in sorted(root.reader.unread(root.place.tables).items()):
+                for (path, table), rows in sorted(root.reader.unread(root.place.tables).items()):
                     many = counted(rows, "row is", "rows are")
-                    text = f"{agent}: {many} not read of the table {table} in {root.reader.path}"
+                    text = f"{agent}: {many} not read of the table {table} in {path}"
                     yield note("sessions", text, NOT_READ)
     for (folder, suffix), paths in sorted(unread.items()):
         many = counted(len(paths), f"{suffix} file is", f"{suffix} files are")
@@ -696,12 +698,7 @@ def _stored(root: Root, trouble: Callable[[OSError], None]) -> Iterator[Found]:
     if not isinstance(root.reader, Database):
         yield from scan(root, root.path, trouble)
         return
-    try:
-        yield from root.reader.list_sessions()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        trouble(error)
+    yield from root.reader.list_sessions(trouble)
 
 
 def _counted(root: Root, files: list[Found]) -> str:

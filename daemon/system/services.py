@@ -87,7 +87,7 @@ _TEMPORARY = re.compile(r"(?:^|[=:])/(?:var/)?tmp(?:/|$)")
 def variables() -> list[str]:
     """Return the names of environment variables that are copied to the service, if set: it does not inherit those of a
     shell. Variables of agents locate their sessions; `PATH` is for the commands that rewrite results."""
-    agents = {store.variable for store in stores().values() if store.variable}
+    agents = {store.variable for of_agent in stores().values() for store in of_agent if store.variable}
     own = ("TOOLTAP_SOCKET", "TOOLTAP_SPOOL", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
     tracing = ("HAPPIER_STACK_TOOL_TRACE", "HAPPIER_STACK_TOOL_TRACE_FILE", "HAPPIER_STACK_TOOL_TRACE_DIR")
     return [*own, *sorted(agents - {*own}), *tracing, "HAPPIER_HOME_DIR", "PATH"]

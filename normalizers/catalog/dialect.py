@@ -75,8 +75,9 @@ class Store(NamedTuple):
     reader: str | None = None
     """`module:Class` in the dialect's folder. The class makes lines of a store that holds neither lines (`.jsonl`) nor
     whole documents (`.json`): a `DatabaseReader` if `database` is set, else a `FolderReader`."""
-    database: str | None = None
-    """The SQLite database in `below` that holds all sessions; `files` matches its name, a slash and a session."""
+    database: re.Pattern[str] | None = None
+    """Pattern of the names of the SQLite databases in `below` that hold all sessions; `files` matches such a name, a
+    slash and a session."""
     beside: re.Pattern[str] | None = None
     """Pattern of the paths in `below` that hold no sessions, or are read together with one; a folder's ends with a
     slash. All other files with data should be sessions: `tooltap doctor` names those that are not read."""
@@ -84,7 +85,7 @@ class Store(NamedTuple):
     """Further folders beside `below` in which some version of the agent keeps sessions; what no store reads there is
     named as well."""
     tables: re.Pattern[str] | None = None
-    """Pattern of the tables of `database` that are read, or hold no sessions; others that have rows are named."""
+    """Pattern of the tables of the databases that are read, or hold no sessions; others that have rows are named."""
     deletes: OwnDeletion | None = None
     """None: the agent keeps its files until the user deletes them."""
     note: tuple[str, str] | None = None
@@ -153,6 +154,8 @@ class Agent(NamedTuple):
     package: str | None = None
     """Package name for `npx` and similar runners."""
     store: Store | None = None
+    older_stores: tuple[Store, ...] = ()
+    """Stores that older versions of the agent have written."""
     prompt: Prompt | None = None
     server: EventServer | None = None
     """The server that `tooltap attach` taps."""
@@ -174,7 +177,9 @@ class StoredSession(NamedTuple):
     session: str
     rows: int
     changed: int
-    """The time of its latest row, in ms since the epoch."""
+    """The time of its latest change, in ms since the epoch."""
+    is_appended: bool = True
+    """Whether rows are only appended to it, so that the number of rows read is a position."""
 
 
 class Row(NamedTuple):
@@ -183,12 +188,15 @@ class Row(NamedTuple):
     owner: str
     """The session that the row belongs to: the one being read, or one of its subagents' sessions."""
     number: int
-    """Index of the row among its owner's rows, from 0."""
+    """Index of the row among its owner's rows, from 0. In a session whose rows change: a number that grows from row to
+    row; below 0, where the row is not one of the numbered rows."""
     line: bytes
     """The row as bytes, identical at every read, without a line feed. Its CRC shows whether a row is the one read
     before."""
     time: int
-    """When it was written, in ms since the epoch."""
+    """When it was written, in ms since the epoch. In a session whose rows change: when the session changed last."""
+    state: int | None = None
+    """Checksum of a row that may still change; it is yielded again when it has changed."""
 
 
 class Query(Protocol):
@@ -198,7 +206,11 @@ class Query(Protocol):
 
 
 class DatabaseReader(Protocol):
-    """Reads the sessions in an SQLite database (`Store.database`), which appends rows to them and never changes one.
+    """Reads the sessions in an SQLite database (`Store.database`).
+
+    The agent appends rows to a session and never changes one; or it may change and delete rows
+    (`StoredSession.is_appended`). All rows of such a session may be read again: its dialect recognises what it has
+    read.
 
     `changed` is the time of the last change of the database, in ms since the epoch.
     """
@@ -206,13 +218,14 @@ class DatabaseReader(Protocol):
     def sessions(self, query: Query, changed: int) -> Iterable[StoredSession]:
         """List the sessions to follow. A subagent's session is not listed: it is part of its root session."""
 
-    def numbers(self, query: Query, session: str) -> Generator[tuple[str, int], None, None]:
-        """Return owner and number of all rows of a session, in the order in which they were written. Raises
-        `SessionGoneError`."""
+    def numbers(self, query: Query, session: str) -> Generator[tuple[str, int], None, None] | None:
+        """Return owner and number of all rows of a session, in the order in which they were written; None for a session
+        whose rows change. Raises `SessionGoneError`."""
 
     def rows(self, query: Query, session: str, taken: Mapping[str, int], changed: int) -> Generator[Row, None, None]:
         """Yield the rows of a session in the order in which they were written, except those already read. `taken`:
-        owner -> number of rows read so far. Raises `SessionGoneError`."""
+        owner -> number of rows read so far. Where rows change: owner -> number after that of the last row read so far,
+        and `<owner>/<number>` -> `Row.state` of a row that was read and may still change. Raises `SessionGoneError`."""
 
 
 class Folder(Protocol):

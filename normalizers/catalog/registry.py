@@ -44,9 +44,9 @@ def agents() -> dict[str, Agent]:
 
 
 @cache
-def stores() -> dict[str, Store]:
-    """Command -> store of the agent's sessions; agents without a store have no entry."""
-    return {name: agent.store for name, agent in agents().items() if agent.store is not None}
+def stores() -> dict[str, tuple[Store, ...]]:
+    """Command -> stores of the agent's sessions, today's first; agents without a store have no entry."""
+    return {name: (agent.store, *agent.older_stores) for name, agent in agents().items() if agent.store is not None}
 
 
 @cache
@@ -70,7 +70,7 @@ def products() -> list[str]:
 @cache
 def session_dialects() -> frozenset[str]:
     """Dialects of stored sessions that no agent prints: a stream in such a dialect is an agent's own session file."""
-    return frozenset(store.dialect for store in stores().values() if not store.printed)
+    return frozenset(store.dialect for of_agent in stores().values() for store in of_agent if not store.printed)
 
 
 @cache

@@ -187,7 +187,7 @@ _ROWS = (
     Tool(
         "Task",
         "task",
-        "task agent spawn_agent invoke_agent task_create task_update task_get task_list",
+        "task agent subagent spawn_agent invoke_agent task_create task_update task_get task_list",
         tasks.task_input,
         tasks.task_output,
         string_key="prompt",

@@ -327,7 +327,7 @@ async def test_nothing_stands_beside_a_backup(tmp_path: Path, shared: Path, stra
 
 def test_planted_link_in_a_store_is_not_read(mine: Path, shared: Path, stranger: Stranger) -> None:
     """Neither to a file nor to a folder. A link of our own beside them is."""
-    root = Root("claude", stores()["claude"], str(shared))
+    root = Root("claude", stores()["claude"][0], str(shared))
     (mine / "a.jsonl").write_bytes(MINE)
     stranger.run(plant_link, mine / "file", shared / "planted.jsonl")
     stranger.run(plant_link, mine, shared / "planted")

@@ -179,7 +179,9 @@ async def open_file(
 
     ingest = await setting.streams.open(request, send)
     if info is None:
-        ingest.live.info.missing_at, ingest.live.info.last_reported_ts = seen.absent, -1
+        has_copies = isinstance(reader, Database) and reader.older(path) is not None  # lines of before it existed
+        ingest.live.info.missing_at = None if has_copies else seen.absent
+        ingest.live.info.last_reported_ts = -1
         ingest.live.info.followed = True
         ingest.live.info.copied = copied
     ingest.live.info.path = path
@@ -439,6 +441,8 @@ class FollowedFile:
         """The latest time that a line just read states, in ms since the epoch; None if none does."""
         self._own_files = own_files(path, root.place.subagents)
         self._own = OwnFiles(self._own_files)
+        older = reader.older(path) if isinstance(reader, Database) else None
+        self._older = None if older is None else real_path_id(older)
         self._splitter = Splitter(setting.line_bytes)
         is_whole = ingest.stream in setting.whole
         self._horizon = setting.started if setting.follow.backfill_seconds == 0 and not is_whole else 0
@@ -569,7 +573,7 @@ class FollowedFile:
             others = [one for one in others if not is_file(one)]
         others = [one for one in others if not one.copied]
         grace = int(GRACE * 1000)
-        covered = spans(others, session, self._ingest.stream, self._first_t, grace)
+        covered = spans(others, session, self._ingest.stream, self._first_t, grace, self._older)
         if covered is None:
             raise NotYetError(RETRY)
         return covered, {one.stream: one for one in others}

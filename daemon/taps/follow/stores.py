@@ -54,7 +54,7 @@ class Position(NamedTuple):
     """Inode of the file that was read."""
 
     taken: Mapping[str, int] = {}
-    """For a database: session -> number of its rows that were read."""
+    """For a database: what was read of it (`DatabaseReader.rows`)."""
 
 
 class Chunk(NamedTuple):
@@ -295,7 +295,7 @@ class Root:
             return Files()
         reader = load(self.place.reader)()
         if self.place.database is not None:
-            return Database(os.path.join(self.path, self.place.database), reader)
+            return Database(self.path, self.place.database, reader)
         return SessionFolders(reader)
 
     def match(self, path: str) -> re.Match[str] | None:
@@ -328,11 +328,12 @@ def roots(
     """Return where these agents store their sessions, each folder once. `further`: agent -> further folders of the kind
     that its variable names."""
     found: dict[tuple[str, str], Root] = {}
-    for name, place in ((name, stores()[name]) for name in names):
-        for home in homes(place, environment, further.get(name, ())):
-            for folder in (place.below, *place.moved):
-                path = os.path.realpath(home / folder)
-                found.setdefault((place.dialect, path), Root(name, place, path, str(home)))
+    for name in names:
+        for place in stores()[name]:
+            for home in homes(place, environment, further.get(name, ())):
+                for folder in (place.below, *place.moved):
+                    path = os.path.realpath(home / folder)
+                    found.setdefault((place.dialect, path), Root(name, place, path, str(home)))
     return list(found.values())
 
 
@@ -435,33 +436,74 @@ def state_of(path: str) -> object:
 
 
 class Database:
-    """The sessions in an agent's SQLite database, each presented as a file of lines: a row is a line. So the number of
-    lines of a stream is its position. The tables are read by the agent's reader (`catalog/dialect.py`).
+    """The sessions in an agent's SQLite databases, each presented as a file of lines: a row is a line. So the number of
+    lines of a stream is its position, where the agent never changes a row. Otherwise each state of a row is a line, and
+    a stream that is opened again begins with the first row. The tables are read by the agent's reader
+    (`catalog/dialect.py`).
 
     The agent must not be disturbed: connections are read-only, open for one short transaction, and create no files.
     While no process has the database open, there is no write-ahead log, and reading could create one; so the main file
     is opened as immutable.
 
-    The path of a session is that of the database, a slash and the session's id.
+    The path of a session is that of the database, a slash and the session's name. A name with a slash is that of the
+    session in newer tables of the agent; what follows the slash is its name in the older ones.
     """
 
-    def __init__(self, path: str, reader: DatabaseReader) -> None:
-        self.path = path
+    def __init__(self, folder: str, names: re.Pattern[str], reader: DatabaseReader) -> None:
+        self._folder = folder
+        self._names = names
         self._reader = reader
 
-    def list_sessions(self) -> list[Found]:
-        """List the sessions that are no subagents'. Their size is the number of rows. Raises `OSError`."""
-        with _opened(self.path) as query:
-            found = list(self._reader.sessions(query, self._changed()))
-        return [Found(f"{self.path}/{one.session}", one.rows, one.changed * 1_000_000) for one in found]
+    @property
+    def state(self) -> object:
+        """A value that differs after each commit; None if there is no database."""
+        return [(path, state_of(path)) for path in self._paths()] or None
 
-    def unread(self, tables: re.Pattern[str]) -> dict[str, int]:
-        """Return the number of rows of tables whose names do not match. Raises `OSError`."""
+    def list_sessions(self, trouble: Callable[[OSError], None]) -> list[Found]:
+        """List the sessions that are no subagents'. Their size is the number of rows."""
+        listed: list[Found] = []
+        for path in self._paths():
+            try:
+                with _opened(path) as query:
+                    found = list(self._reader.sessions(query, _changed(path)))
+            except FileNotFoundError:  # it has just been deleted
+                continue
+            except OSError as error:  # the others are listed
+                trouble(error)
+                continue
+            listed += [
+                Found(f"{path}/{one.session}", one.rows, one.changed * 1_000_000, one.is_appended) for one in found
+            ]
+        return listed
+
+    def older(self, path: str) -> str | None:
+        """Return the path of a session in older tables; None if it is in the oldest."""
+        database, session = self._split(path)
+        _, slash, name = session.rpartition("/")
+        return f"{database}/{name}" if slash else None
+
+    def _paths(self) -> list[str]:
+        try:
+            names = sorted(name for name in os.listdir(self._folder) if self._names.fullmatch(name))
+        except OSError:
+            return []
+        return [os.path.join(self._folder, name) for name in names]
+
+    def _split(self, path: str) -> tuple[str, str]:
+        """Return the path of the database, and the session's name."""
+        name, _, session = path[len(self._folder) + 1 :].partition("/")
+        return os.path.join(self._folder, name), session
+
+    def unread(self, tables: re.Pattern[str]) -> dict[tuple[str, str], int]:
+        """Return (path of a database, table) -> number of rows, for tables whose names do not match. Raises
+        `OSError`."""
         listed = "SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite#_%' ESCAPE '#'"
-        with _opened(self.path) as query:
-            others = [name for (name,) in query(listed) if not tables.fullmatch(name)]
-            counts = {name: _rows_of(query, name) for name in others}
-        return {name: rows for name, rows in counts.items() if rows}
+        counts = {}
+        for path in self._paths():
+            with _opened(path) as query:
+                others = [name for (name,) in query(listed) if not tables.fullmatch(name)]
+                counts |= {(path, name): _rows_of(query, name) for name in others}
+        return {place: rows for place, rows in counts.items() if rows}
 
     def head(self, path: str, limit: int) -> tuple[bytes, int]:
         chunk = self.read_from(path, Position(), limit)
@@ -469,48 +511,55 @@ class Database:
 
     def position_after(self, path: str, offset: int, crc: int | None) -> Position:
         """Return the position after so many rows of a session. Raises `ReplacedError` and `OSError`."""
+        database, session = self._split(path)
         if offset == 0:
             return Position()
-        session = os.path.basename(path)
         taken: dict[str, int] = {}
         before: dict[str, int] = {}
-        with _opened(self.path) as query, _present(session):
-            with closing(self._reader.numbers(query, session)) as numbers:
+        with _opened(database) as query, _present(session):
+            all_numbers = self._reader.numbers(query, session)
+            if all_numbers is None:
+                return Position(offset)
+            with closing(all_numbers) as numbers:
                 for owner, number in itertools.islice(numbers, offset):
                     before = {owner: number}
                     taken[owner] = number + 1
             if sum(taken.values()) != offset:
                 raise ReplacedError
-            with closing(self._reader.rows(query, session, taken | before, self._changed())) as rows:
+            with closing(self._reader.rows(query, session, taken | before, _changed(database))) as rows:
                 if crc is not None and zlib.crc32(next(rows).line) != crc:
                     raise ReplacedError
         return Position(offset, taken=taken)
 
     def read_from(self, path: str, position: Position, limit: int) -> Chunk:
         """Read rows until they have at least `limit` bytes. Raises `OSError`."""
-        session = os.path.basename(path)
+        database, session = self._split(path)
         taken = dict(position.taken)
         lines: list[bytes] = []
         size, at = 0, 0
-        with _opened(self.path) as query, _present(session):
-            changed = self._changed()
-            with closing(self._reader.rows(query, session, taken, changed)) as rows:
+        with _opened(database) as query, _present(session):
+            changed = _changed(database)
+            with closing(self._reader.rows(query, session, position.taken, changed)) as rows:
                 for row in rows:
                     lines.append(row.line + b"\n")
                     size += len(row.line) + 1
-                    taken[row.owner] = row.number + 1
+                    taken[row.owner] = max(taken.get(row.owner, 0), row.number + 1)
+                    taken.pop(key := f"{row.owner}/{row.number}", None)
+                    if row.state is not None:
+                        taken[key] = row.state
                     at = row.time
                     if size >= limit:
                         break
         return Chunk(b"".join(lines), Position(position.offset + len(lines), taken=taken), at or changed)
 
-    def _changed(self) -> int:
-        """Return when the database was last written, in ms since the epoch. While an agent has it open, what it writes
-        is in the write-ahead log."""
-        changed = os.stat(self.path).st_mtime_ns
-        with suppress(OSError):
-            changed = max(changed, os.stat(f"{self.path}-wal").st_mtime_ns)
-        return changed // 1_000_000
+
+def _changed(path: str) -> int:
+    """Return when a database was last written, in ms since the epoch. While an agent has it open, what it writes is in
+    the write-ahead log."""
+    changed = os.stat(path).st_mtime_ns
+    with suppress(OSError):
+        changed = max(changed, os.stat(f"{path}-wal").st_mtime_ns)
+    return changed // 1_000_000
 
 
 def _rows_of(query: Query, table: str) -> int:

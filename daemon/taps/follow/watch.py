@@ -18,7 +18,7 @@ from typing import NamedTuple
 from watchfiles import Change, watch
 
 from tooltap.daemon.system.logs import faults
-from tooltap.daemon.taps.follow.stores import Database, Found, Root, look_at, scan, state_of
+from tooltap.daemon.taps.follow.stores import Database, Found, Root, look_at, scan
 from tooltap.normalizers.stream.reset import place_of
 
 DEBOUNCE_MS = 50
@@ -105,28 +105,26 @@ class Watch(NamedTuple):
         listed: object = ()
         due = 0.0
         while not self.stop.is_set():
-            state = state_of(database.path)
+            state = database.state
             if state == listed and time.monotonic() < due:
                 self.stop.wait(ABSENT_STEP if state is None else STEP)
                 continue
+            troubles: list[OSError] = []
             try:
-                self.found(
-                    [] if state is None else [one for one in database.list_sessions() if self.root.match(one.path)]
-                )
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                self.found([])
-                if "no such table" not in str(error):
-                    self.trouble(error)
-                self.stop.wait(LIST_RETRY)
+                self.found([one for one in database.list_sessions(troubles.append) if self.root.match(one.path)])
             except Exception as error:  # an internal error
                 faults.note(
-                    "listing a database failed; it is tried again later", place_of(error), error, file=database.path
+                    "listing a database failed; it is tried again later", place_of(error), error, folder=self.root.path
                 )
                 self.stop.wait(LIST_RETRY)
             else:
-                listed, due = state, time.monotonic() + self.rescan
+                for trouble in troubles:
+                    if "no such table" not in str(trouble):
+                        self.trouble(trouble)
+                if troubles:
+                    self.stop.wait(LIST_RETRY)
+                else:
+                    listed, due = state, time.monotonic() + self.rescan
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -17,6 +17,10 @@ def _is_copilot_json(value: dict[str, Any]) -> bool:
     return isinstance(kind, str) and isinstance(value.get("data"), dict) and value.keys() >= _COMMON_KEYS
 
 
+def _is_copilot_history(value: dict[str, Any]) -> bool:
+    return isinstance(value.get("timeline"), list) and value.keys() >= {"sessionId", "chatMessages"}
+
+
 PRODUCT = "Copilot CLI"
 
 DIALECTS = (
@@ -29,6 +33,16 @@ DIALECTS = (
         arrives="streams text",
         omits="cost; what the model saw of a failure; the session's id arrives last",
         unproven="exit codes other than 0, permission and hook events, background shells, to-do lists as SQL",
+    ),
+    Dialect(
+        "copilot-history",
+        "history:CopilotHistory",
+        _is_copilot_history,
+        reads="Copilot CLI's session files of 2025",
+        tapped_with="`tooltap serve --follow copilot`",
+        arrives="streams blocks",
+        omits="reasoning, permission requests, tokens, cost; the model and the folder",
+        unproven="all of it: a session was written as other readers of these files describe them",
     ),
 )
 
@@ -47,6 +61,9 @@ AGENTS = (
             printed=True,
             beside=re.compile(r"[^/]+/(?!events).+"),
             unread=("history-session-state",),
+        ),
+        older_stores=(
+            Store("copilot-history", "COPILOT_HOME", ".copilot", "history-session-state", re.compile(r"[^/]+\.json")),
         ),
         prompt=Prompt(options=("-p", "--prompt"), words="none"),
     ),

@@ -107,6 +107,7 @@ _DENIED_BY = {
 
 class CopilotJson(Parser):
     dialect = "copilot-json"
+    STATES_END = True
     protocol = default_provider = "copilot"
     STATES_TIMES = True
     SKIPS = frozenset({"empty", "repeated", "step", "unchanged"})

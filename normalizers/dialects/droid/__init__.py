@@ -8,6 +8,9 @@ from typing import Any
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
 from tooltap.normalizers.wire.values import record
 
+_SETTINGS = {"assistantActiveTimeMs", "autonomyMode", "interactionMode", "providerLock"}
+"""Keys of the settings beside a session."""
+
 
 def _is_droid_session(value: dict[str, Any]) -> bool:
     match value.get("type"):
@@ -24,6 +27,8 @@ def _is_droid_session(value: dict[str, Any]) -> bool:
             )
         case "agent_turn_outcome":
             return "turnId" in value
+        case None:
+            return isinstance(value.get("tokenUsage"), dict) and value.keys() & _SETTINGS != set()
     return False
 
 
@@ -42,8 +47,8 @@ DIALECTS = (
         reads="Droid's session files",
         tapped_with="`tooltap serve --follow droid`",
         arrives="streams blocks",
-        omits="permission requests, tokens, cost; exit codes are in texts only",
-        unproven="subagents, compaction, interrupts",
+        omits="permission requests, cost, tokens of single requests; exit codes are in texts only",
+        unproven="subagents, compaction, interrupts, the settings beside a session, which have its tokens",
     ),
 )
 
@@ -57,8 +62,7 @@ AGENTS = (
             "",
             ".factory",
             "sessions",
-            re.compile(r"(?:.+/)?[^/]+\.jsonl"),
-            beside=re.compile(r"(?:.+/)?[^/]+\.settings\.json"),
+            re.compile(r"(?:.+/)?(?:[^/]+\.jsonl|(?P<session>[^/]+)\.settings\.json)"),
         ),
     ),
 )

@@ -7,23 +7,33 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
-from tooltap.normalizers.core.state import SessionState
+from tooltap.normalizers.core.state import SessionState, is_short
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.tools.outcome import status_in_words
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
-from tooltap.normalizers.wire.values import milliseconds, record, records, string
-from tooltap.protocol.events import Message
+from tooltap.normalizers.wire.values import milliseconds, record, records, string, token_counts
+from tooltap.protocol.events import Message, Usage
 
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled", "aborted": "cancelled"}
 """Reason of the end of a turn -> outcome; every other is a failure."""
 _REMINDER = "<system-reminder>"
 
 
+_COUNTS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheCreationTokens", "thinkingTokens")
+"""Keys of a session's token counts; the first excludes tokens read from and written to the cache."""
+
+
 class DroidState(SessionState, kw_only=True):
     model: str | None = None
+    used: dict[str, int | None] = msgspec.field(default_factory=dict)
+    """The last total of the session."""
+    last: str | None = None
+    """Id of the last message."""
 
 
 class DroidSession(Parser):
@@ -31,7 +41,8 @@ class DroidSession(Parser):
 
     Learned from Droid 0.215. Messages are those of Anthropic's API, whatever the model. A line of its own says how a
     turn ended; if it is missing, the next prompt or the end of the file does. Droid adds reminders among the user's
-    messages.
+    messages. The tokens of a session are in the file of its settings, which Droid rewrites: a document, which is a
+    stream of its own.
     """
 
     dialect = "droid-session"
@@ -51,6 +62,24 @@ class DroidSession(Parser):
         self.state.cwd = string(value.get("cwd"))
         self.begin_session(value["id"], title=string(value.get("title")), cwd=self.state.cwd)
 
+    @line.otherwise
+    def _settings(self, value: Line) -> Skip:
+        """Read the settings beside a session. Their tokens are those of the session without its subagents', which have
+        settings of their own."""
+        used = value.get("tokenUsage")
+        if "type" in value or not isinstance(used, dict):
+            return self.unparsed("unknown-type", value)
+        self.ts = milliseconds(value.get("providerLockTimestamp")) or self.ts
+        tokens = token_counts(*map(used.get, _COUNTS), apart=True)
+        thought = tokens["reasoning_tokens"] or 0
+        if thought > (tokens["output_tokens"] or 0):
+            tokens["output_tokens"] = (tokens["output_tokens"] or 0) + thought
+        if not any(tokens.values()) or tokens == self.state.used:
+            return "unchanged"
+        self.state.used = tokens
+        self.emit(Usage, scope="session", **tokens, model=string(value.get("model")), counter="session")
+        return None
+
     @line("agent_turn_outcome")
     def _turn_ended(self, value: Line) -> Skip:
         if self.turn is None:
@@ -68,6 +97,10 @@ class DroidSession(Parser):
     @line("message", message=dict)
     def _message(self, value: Line) -> Skip:
         message = value["message"]
+        if is_short(message_id := value.get("id")):
+            if self.state.last is not None and value.get("parentId") not in (None, self.state.last):
+                self.notice("rewound", "history rewound", data={"parentId": value["parentId"]})
+            self.state.last = message_id
         self.uses_model(string(message.get("modelId")))
         content, role = message.get("content"), string(message.get("role")) or ""
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else records(content)

@@ -43,6 +43,18 @@ def _is_wire(value: dict[str, Any]) -> bool:
     return "protocol_version" in result or ("request_id" in result and bool(result.keys() & {"response", "answers"}))
 
 
+def _is_kimi_wire(value: dict[str, Any]) -> bool:
+    if value.get("type") == "metadata":
+        return isinstance(value.get("protocol_version"), str) and "created_at" not in value
+    message = value.get("message")
+    return (
+        isinstance(message, dict)
+        and isinstance(message.get("type"), str)
+        and isinstance(message.get("payload"), dict)
+        and value.keys() == {"timestamp", "message"}
+    )
+
+
 def _is_kimi_session(value: dict[str, Any]) -> bool:
     kind = str(value.get("type"))
     if kind == "metadata":
@@ -67,6 +79,17 @@ DIALECTS = (
         "what its program adds to a result for the model. Wire mode does not tell what the model saw of a result",
         unproven="background tasks of Kimi CLI, notifications, questions, hooks, replays, goals",
         shows_prompts=False,
+    ),
+    Dialect(
+        "kimi-wire",
+        "parser:KimiStoredWire",
+        _is_kimi_wire,
+        reads="Kimi CLI's session files",
+        tapped_with="`tooltap serve --follow kimi`",
+        arrives="streams text",
+        omits="cost; the session's id and folder, the first of which the file's path has, and what the model saw of a "
+        "result",
+        unproven="all of it: a session was written as Kimi CLI's source describes them",
     ),
     Dialect(
         "kimi-session",
@@ -103,6 +126,15 @@ AGENTS = (
             "sessions",
             re.compile(r"[^/]+/(?P<session>[^/]+)/agents/[^/]+/wire\.jsonl"),
             beside=re.compile(r".+/(?!wire\.)[^/]+"),
+        ),
+        older_stores=(
+            Store(
+                "kimi-wire",
+                "KIMI_SHARE_DIR",
+                ".kimi",
+                "sessions",
+                re.compile(r"[^/]+/(?P<session>[^/]+)/wire\.jsonl"),
+            ),
         ),
         prompt=Prompt(
             options=("-p", "--prompt", "-c", "--command"),

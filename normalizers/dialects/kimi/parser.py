@@ -150,7 +150,45 @@ class KimiJson(Parser):
         return self.messages.answer_call(value["tool_call_id"], value, "content", for_model=True)
 
 
-# -- stored sessions ----------------------------------------------------------------------------------------------
+# -- sessions of Kimi CLI ----------------------------------------------------------------------------------------
+
+
+class KimiStoredWireState(KimiState, kw_only=True):
+    wire: WireState = msgspec.field(default_factory=WireState)
+
+
+class KimiStoredWire(Parser):
+    """The `kimi-wire` dialect: the files that Kimi CLI, before Kimi Code, kept for each session, `wire.jsonl`.
+
+    Each line is a message of the wire mode with its time: `{timestamp, message: {type, payload}}`. There is no answer
+    to a prompt, so `TurnEnd` ends a turn; where that is missing, the next prompt does. Requests of the agent are among
+    the messages. The path names the session.
+    """
+
+    dialect = "kimi-wire"
+    STATES_TIMES = True
+    protocol = default_provider = "kimi"
+    SKIPS = KimiWire.SKIPS | {"metadata"}
+    state_type = KimiStoredWireState
+    state: KimiStoredWireState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.messages = KimiMessages(self, self.state)
+        self.wire = KimiWire(self, self.state.wire, self.messages)
+
+    def read(self, value: Line) -> Skip:
+        if value.get("type") == "metadata":
+            return "metadata"
+        stated = number(value.get("timestamp"))
+        self.ts = round(stated * 1000) if stated is not None else self.ts
+        return self.wire.read_stored(record(value.get("message")), value)
+
+    def finish(self, reason: str) -> None:
+        self.wire.finish()
+
+
+# -- sessions of Kimi Code ----------------------------------------------------------------------------------------
 
 MAIN = "main"
 _COUNTS = ("inputOther", "output", "inputCacheRead", "inputCacheCreation")
@@ -241,6 +279,11 @@ class KimiSession(Parser):
         self.end_turn(outcome, reason=reason, duration_ms=whole(value.get("durationMs")))
         return None
 
+    @line("context.undo")
+    def _undo(self, value: Line) -> None:
+        """Read that the user took the last turns back."""
+        self.notice("rewound", "removed", data={"count": value.get("count")})
+
     # -- the loop -----------------------------------------------------------------------------------------------
 
     @line("context.append_loop_event", event=dict)
@@ -268,5 +311,5 @@ class KimiSession(Parser):
         if not any(used.values()):
             return "step"
         self.ensure_turn()
-        self.emit(Usage, scope="step", **used)
+        self.emit(Usage, scope="step", **used, request=string(event.get("messageId")) or string(event.get("uuid")))
         return None

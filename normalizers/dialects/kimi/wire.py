@@ -129,12 +129,7 @@ class KimiWire:
         if method == "event":
             return self._event(params, value)
         if method == "request" and "id" in value:
-            payload = record(params.get("payload"))
-            self._parser.agent = string(payload.get("agent_id"))
-            self.finish_calls_of(self._parser.agent or "", string(payload.get("tool_call_id")))
-            self._texts.flush()
-            kind = string(params.get("type")) or ""
-            return self.request.read(self, payload, _id_of(value["id"]), kind=kind, line=value)
+            return self._request(params, _id_of(value["id"]), value)
         if type(method) is str:
             key = _id_of(value["id"]) if "id" in value else None
             if key is not None:
@@ -143,6 +138,12 @@ class KimiWire:
         if "id" in value and ("result" in value or "error" in value):
             return self._answer(_id_of(value["id"]), value)
         return self._parser.unparsed("unknown-type", value)
+
+    def read_stored(self, message: Line, line: Line) -> Skip:
+        """Read a message of the agent as its session file has it: an event or a request."""
+        if self.request.knows(message.get("type")):
+            return self._request(message, string(record(message.get("payload")).get("id")) or "", line)
+        return self._event(message, line)
 
     # -- the client's requests --------------------------------------------------------------------------------------
 
@@ -233,6 +234,13 @@ class KimiWire:
         outcome, feedback = _RESPONSES.get(response, "cancelled"), string(stated.get("feedback")) or None
         self._permissions.answer(permission_id, outcome, option_id=response or None, message=feedback)
 
+    def _request(self, params: Line, key: str, line: Line) -> Skip:
+        payload = record(params.get("payload"))
+        self._parser.agent = string(payload.get("agent_id"))
+        self.finish_calls_of(self._parser.agent or "", string(payload.get("tool_call_id")))
+        self._texts.flush()
+        return self.request.read(self, payload, key, kind=string(params.get("type")) or "", line=line)
+
     # -- the agent's requests ---------------------------------------------------------------------------------------
 
     @request("ApprovalRequest", id=str)
@@ -300,8 +308,10 @@ class KimiWire:
         if self._state.prompted:
             self._state.prompted = False
             return "echo"
-        if self._parser.turn is not None:  # its end is not on the wire
-            self._end_turn(self._state.outcome or "cancelled", None, synthetic=True)
+        if self._parser.turn is not None and self._state.outcome is not None:  # the answer to its prompt is missing
+            self._end_turn(self._state.outcome, None, synthetic=True)
+        elif self._parser.turn is not None:
+            self._parser.give_up_turns()
         self._begin_turn(payload)
         return None
 
@@ -515,6 +525,7 @@ class KimiWire:
             cache_write_tokens=written,
             context_used=whole(payload.get("context_tokens")),
             context_size=whole(payload.get("max_context_tokens")),
+            request=string(payload.get("message_id")),
         )
 
 

@@ -82,7 +82,7 @@ DIALECTS = (
         tapped_with="`tooltap serve --follow opencode`",
         arrives="streams blocks",
         omits="permission requests; the server of an MCP tool, and sessions of versions that store no events",
-        unproven="retries, aborts",
+        unproven="retries, aborts; the tables of OpenCode 2, beyond what its schema says",
     ),
 )
 
@@ -110,12 +110,15 @@ AGENTS = (
             "XDG_DATA_HOME",
             ".local/share",
             "opencode",
-            re.compile(r"opencode\.db/(?P<session>[\w-]+)"),
+            re.compile(r"opencode(-[\w.-]+)?\.db/(?:session_v2/)?(?P<session>[\w-]+)"),
             reader="store:OpencodeStore",
-            database="opencode.db",
-            beside=re.compile(r"(?!storage/)[^/]+/|storage/(?!session/|message/)[^/]+/|(?!opencode)[^/]+|opencode\.db"),
+            database=re.compile(r"opencode(-[\w.-]+)?\.db"),  # each channel has one: `opencode-nightly.db`
+            beside=re.compile(
+                r"(?!storage/)[^/]+/|storage/(?!session/|message/)[^/]+/|(?!opencode)[^/]+|opencode(-[\w.-]+)?\.db"
+            ),
             tables=re.compile(
-                r"event|event_sequence|session|message|part|session_share|(?!.*(?:event|session|message)).+"
+                r"event|event_sequence|session|message|part|session_share|session_v2|session_message"
+                r"|(?!.*(?:event|session|message)).+"
             ),
         ),
         prompt=_PROMPT,

@@ -13,7 +13,9 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import OpenCall, State, keep_newest
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.dialects.opencode.client import OpencodeClient, method_and_path
+from tooltap.normalizers.dialects.opencode.messages import OpencodeRows
 from tooltap.normalizers.dialects.opencode.parts import (
+    CONTINUES,
     BusState,
     OpencodePart,
     OpencodeParts,
@@ -27,10 +29,6 @@ from tooltap.normalizers.dialects.opencode.parts import (
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, whole
 from tooltap.protocol.events import OutputRef, SessionEvent, Usage
-
-_CONTINUES = ("tool-calls", "unknown", None)
-"""Reasons of finished steps or messages after which the turn continues (1.18.33); before 1.0, a step may have no
-reason."""
 
 
 class OpencodeRun(Parser):
@@ -83,7 +81,7 @@ class OpencodeRun(Parser):
         part = record(value.get("part"))
         used, reason = read_usage(part), first_string(part, "reason")
         usage = {"scope": "step", **(used or {}), "request": first_string(part, "id")}
-        if reason not in _CONTINUES:
+        if reason not in CONTINUES:
             before = ((Usage, usage),) if used is not None else ()
             self.end_turn(outcome_of(reason), reason=reason, ended_by="answer", before=before)
         elif used is None:
@@ -511,7 +509,7 @@ def _is_context(part: Line) -> bool:
 
 class OpencodeDb(OpencodeBus):
     """The `opencode-db` dialect: the rows of the table `event` in OpenCode's database, which are durable events of its
-    bus.
+    bus; and those of OpenCode 2 (`messages.py`).
 
     Learned from OpenCode 1.18.33. Unlike the bus, the table has no deltas, permissions, questions and ends of turns. A
     turn ends with the main agent's first finished message that calls no tools.
@@ -521,11 +519,18 @@ class OpencodeDb(OpencodeBus):
     STATES_TIMES = True
     STATES_END = False
     line = OpencodeBus.line.copy()
+    row = Lines("type", rows=OpencodeRows.line)
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.rows = OpencodeRows(self, self.state, self.parts, self.sessions)
 
     def read(self, value: Line) -> Skip:
         kind, data = value.get("type"), value.get("data")
         if type(kind) is not str or type(data) is not dict:
             return self.unparsed("unknown-type", value)
+        if self.row.knows(kind):
+            return self.rows.read(value, data, self.row)
         if "forked_from" in value:
             data = {**data, "forkedFrom": value["forked_from"]}
         return super().read({"type": _VERSION.sub("", kind), "properties": data})
@@ -541,7 +546,7 @@ class OpencodeDb(OpencodeBus):
             return skip
         finish = first_string(message, "finish")
         is_complete = whole(record(message.get("time")).get("completed")) is not None
-        is_last = finish not in _CONTINUES or (finish is None and "error" in message)
+        is_last = finish not in CONTINUES or (finish is None and "error" in message)
         if self.agent is not None or self.turn is None or message.get("role") != "assistant":
             return skip
         if not is_complete or not is_last:

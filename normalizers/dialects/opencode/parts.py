@@ -112,6 +112,15 @@ class OpencodeSession(msgspec.Struct, omit_defaults=True):
     diff_digest: int = 0
 
 
+class OpencodeRead(msgspec.Struct, omit_defaults=True):
+    """How far the messages of a session in OpenCode 2's database have been read."""
+
+    last: int = -1
+    """Highest number of a row."""
+    open: list[int] = []
+    """Numbers of rows that were not final."""
+
+
 class BusState(OpencodeState, kw_only=True):
     sessions: dict[str, OpencodeSession] = msgspec.field(default_factory=dict)
     emitted: dict[str, None] = msgspec.field(default_factory=dict)
@@ -120,10 +129,15 @@ class BusState(OpencodeState, kw_only=True):
     """Request id -> the questions it asks."""
     synthetic_counts: dict[str, int] = msgspec.field(default_factory=dict)
     """Kind of synthetic call (plan, diff) -> how many there were."""
+    read: dict[str, OpencodeRead] = msgspec.field(default_factory=dict)
+    """Session in OpenCode 2's database -> how far it was read."""
     reasoning_apart: bool = False
     """The output tokens of a step exclude its reasoning."""
 
 
+CONTINUES = ("tool-calls", "unknown", None)
+"""Reasons of finished steps or messages after which the turn continues (1.18.33); before 1.0, a step may have no
+reason."""
 _ENDED = ("completed", "error")
 _STATUSES = ("pending", "running", *_ENDED)
 _RUNNING = ("in_progress", "queued", "started")

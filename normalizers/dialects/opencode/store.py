@@ -1,7 +1,9 @@
-"""Reads OpenCode's database, an event log: its table `event` numbers the rows of each session (`seq`) from 0 on.
+"""Reads OpenCode's databases. Each row is a line. The sessions of subagents are read together with the one that they
+belong to.
 
-Each row is a line. The sessions of subagents are read together with the one that they belong to, in the order of their
-rows. Rows never change; a session may be deleted. Learned from OpenCode 1.18.33.
+OpenCode 1 appends rows to an event log: its table `event` numbers the rows of each session (`seq`) from 0 on, and rows
+never change. Learned from 1.18.33. OpenCode 2 stores messages (`message_store.py`), and takes the sessions of OpenCode
+1 over into its tables; a session that they have is read there.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ import orjson
 
 from tooltap.normalizers.catalog.dialect import Query, Row, SessionGoneError, StoredSession
 from tooltap.normalizers.core.state import make_room
+from tooltap.normalizers.dialects.opencode import message_store
 
 TIME_BITS = 36
 """Low bits of the time, in ms, that an id of an event has."""
 MOST_KNOWN = 100_000
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+_LOG = frozenset({"event", "event_sequence"})
 _LAST = "SELECT aggregate_id, seq FROM event_sequence"
 _ID = "SELECT id FROM event WHERE aggregate_id = ? AND seq = ?"
 _FIRST = "SELECT data FROM event WHERE aggregate_id = ? AND seq = 0"
@@ -47,6 +52,17 @@ class OpencodeStore:
         """Session -> number of the row with its first message."""
 
     def sessions(self, query: Query, changed: int) -> Iterator[StoredSession]:
+        tables = {name for (name,) in query(_TABLES)}
+        newer = set()
+        if tables >= message_store.TABLES:
+            for one in message_store.sessions(query):
+                newer.add(one.session.removeprefix(message_store.PREFIX))
+                yield one
+        if tables >= _LOG:
+            yield from (one for one in self._logged(query, changed) if one.session not in newer)
+
+    def _logged(self, query: Query, changed: int) -> Iterator[StoredSession]:
+        """List the sessions in the event log."""
         found: dict[str, tuple[int, int]] = {}
         last = dict(query(_LAST))
         owners = self._owners(query, last)
@@ -57,11 +73,17 @@ class OpencodeStore:
         for session, (rows, at) in found.items():
             yield StoredSession(session, rows, at)
 
-    def numbers(self, query: Query, session: str) -> Generator[tuple[str, int], None, None]:
+    def numbers(self, query: Query, session: str) -> Generator[tuple[str, int], None, None] | None:
+        return None if session.startswith(message_store.PREFIX) else self._numbers(query, session)
+
+    def _numbers(self, query: Query, session: str) -> Generator[tuple[str, int], None, None]:
         for _, owner, seq in heapq.merge(*(query(_NUMBERS, (one,)) for one in self._family(query, session))):
             yield owner, seq
 
     def rows(self, query: Query, session: str, taken: Mapping[str, int], changed: int) -> Generator[Row, None, None]:
+        if session.startswith(message_store.PREFIX):
+            yield from message_store.rows(query, session, taken)
+            return
         family = self._family(query, session)
         for row in heapq.merge(*(query(_NEXT, (one, taken.get(one, 0))) for one in family)):
             _, event, owner, seq, kind, data = row

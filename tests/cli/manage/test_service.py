@@ -386,7 +386,7 @@ def mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_service_finds_the_sessions_of_every_agent(unit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever a variable says that they are."""
-    variables = sorted({store.variable for store in stores().values() if store.variable})
+    variables = sorted({store.variable for of_agent in stores().values() for store in of_agent if store.variable})
     for name in variables:
         monkeypatch.setenv(name, f"/home of {name}")
     printed = here("service", "install", "--print").stdout.decode()

@@ -149,7 +149,7 @@ def test_entry_that_cannot_be_examined_hides_no_other(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr("tooltap.daemon.taps.follow.stores.os.lstat", lstat)
     troubles: list[OSError] = []
-    root = Root("claude", stores()["claude"], str(tmp_path.parent))
+    root = Root("claude", stores()["claude"][0], str(tmp_path.parent))
     found = sorted(Path(one.path).name for one in scan(root, str(tmp_path), troubles.append))
     assert found == ["b.jsonl", "c.jsonl"]
     assert [one.filename for one in troubles] == [str(tmp_path / "a.jsonl")]

@@ -73,6 +73,7 @@ STORED = {
     "copilot-json/copilot-1.0.102/stored-subagent": ".copilot/session-state/one/events.jsonl",
     "droid-session/droid-0.215.0/edit": ".factory/sessions/-ws/one.jsonl",
     "kimi-session/kimi-code-2.1.0/todo": ".kimi-code/sessions/wd_ws/session_1/agents/main/wire.jsonl",
+    "kimi-wire/kimi-cli-written/session": ".kimi/sessions/0123456789abcdef/session_2/wire.jsonl",
     "pi-session/pi-0.73.1/edit": ".pi/agent/sessions/--ws--/one.jsonl",
     "qwen-chat/qwen-0.24.4/subagent": ".qwen/projects/-ws/chats/one.jsonl",
 }
@@ -127,7 +128,7 @@ def test_newest_sessions_are_complete_first(tmp_path: Path) -> None:
 
 
 def test_old_session_that_changes_does_not_wait_in_the_backlog() -> None:
-    place = Root("claude", stores()["claude"], "/projects")
+    place = Root("claude", stores()["claude"][0], "/projects")
     entries = {
         name: Entry(place, Found(name, 1, at), Seen(0, None)) for at, name in enumerate(("oldest", "old", "new"))
     }
@@ -143,7 +144,7 @@ def test_old_session_that_changes_does_not_wait_in_the_backlog() -> None:
 
 def test_file_that_changes_while_it_waits_is_retried_once() -> None:
     """Each change is another attempt, which finds that the file must wait."""
-    place = Root("claude", stores()["claude"], "/projects")
+    place = Root("claude", stores()["claude"][0], "/projects")
     entry = Entry(place, Found("/projects/a.jsonl", 1, 1), Seen(0, None))
     queues = Queues({"a": entry})
     for seconds in (3_600.0, 0.0, 1_800.0):

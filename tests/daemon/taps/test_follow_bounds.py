@@ -266,7 +266,7 @@ def test_folder_with_the_number_of_a_deleted_one_is_watched(projects: Path) -> N
         return [Path(one.path).name for one in reports.get(timeout=TIMEOUT)]
 
     append(projects / "a.jsonl", [LINES[2]])
-    root = Root("claude", stores_of_agents()["claude"], str(projects.parent))
+    root = Root("claude", stores_of_agents()["claude"][0], str(projects.parent))
     watching = threading.Thread(target=Watch(root, False, 3_600.0, stop, note, lambda _: None).run)
     watching.start()
     try:

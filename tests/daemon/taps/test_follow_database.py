@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import sqlite3
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,19 @@ CREATE TABLE event (
     id text PRIMARY KEY, aggregate_id text NOT NULL, seq integer NOT NULL, type text NOT NULL, data text NOT NULL
 );
 CREATE UNIQUE INDEX event_aggregate_seq_idx ON event (aggregate_id, seq);
+"""
+
+
+MESSAGES = """
+CREATE TABLE session_v2 (
+    id text PRIMARY KEY, parent_id text, fork_session_id text, slug text NOT NULL, directory text NOT NULL, title text,
+    version text NOT NULL, cost real NOT NULL, time_created integer NOT NULL, time_updated integer NOT NULL
+);
+CREATE TABLE session_message (
+    id text PRIMARY KEY, session_id text NOT NULL, type text NOT NULL, seq integer NOT NULL,
+    time_created integer NOT NULL, time_updated integer NOT NULL, data text NOT NULL
+);
+CREATE UNIQUE INDEX session_message_session_seq_idx ON session_message (session_id, seq);
 """
 
 
@@ -55,12 +70,59 @@ class Agent:
         self.connection.execute("COMMIT")
 
 
+class SecondAgent(Agent):
+    """Writes messages as OpenCode 2 does: in place, until they are complete."""
+
+    SESSION = "ses_2"
+    BEGIN = 1_795_000_000_000
+
+    def create(self) -> None:
+        self.connection.executescript(MESSAGES)
+        self.connection.execute(
+            "INSERT INTO session_v2 VALUES (?, NULL, NULL, 'fox', '/w/app', 'List', '2.0.12', 0, ?, ?)",
+            (self.SESSION, self.BEGIN, self.BEGIN),
+        )
+
+    def put(self, seq: int, kind: str, at: int, **data: Any) -> None:
+        """Write a state of a message. `at`: when, in ms since the beginning."""
+        message = f"msg_{seq}"
+        self.connection.execute("BEGIN IMMEDIATE")
+        self.connection.execute(
+            "INSERT INTO session_message VALUES (?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET data = excluded.data, time_updated = excluded.time_updated",
+            (message, self.SESSION, kind, seq, self.BEGIN + seq, self.BEGIN + at, json.dumps(data)),
+        )
+        self.connection.execute("COMMIT")
+
+    def answer(self, seq: int) -> Iterator[None]:
+        """Write an answer of two texts and a call, step by step."""
+        output = {"content": [{"type": "text", "text": f"out {seq}"}]}
+        call = {"type": "tool", "id": f"call_{seq}", "name": "shell"}
+        given = {"input": {"command": f"make {seq}"}}
+        texts = [{"type": "text", "text": f"{words} {seq}"} for words in ("First", "Last")]
+        running = {**call, "state": {"status": "running", **given}}
+        done = {**call, "state": {"status": "completed", **given, **output}}
+        for step, content in enumerate(
+            ([], texts[:1], [texts[0], running], [texts[0], done], [texts[0], done, texts[1]])
+        ):
+            self.put(seq, "assistant", 10_000 * seq + step, content=content, time={"created": self.BEGIN + seq})
+            yield
+        tokens = {"input": 100, "output": 10, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+        times = {"created": self.BEGIN + seq, "completed": self.BEGIN + 10_000 * seq + 9}
+        self.put(seq, "assistant", 10_000 * seq + 9, content=content, tokens=tokens, finish="stop", time=times)
+        yield
+
+
 class Reader(OpencodeStore):
     """Reads a database whose rows have no times."""
 
     def rows(self, query: Query, session: str, taken: Mapping[str, int], changed: int) -> Generator[Row, None, None]:
         for row in super().rows(query, session, taken, changed):
             yield row._replace(time=changed)
+
+
+def database_of(agent: Agent, reader: OpencodeStore | None = None) -> Database:
+    return Database(str(agent.path.parent), re.compile(r"opencode(-\w+)?\.db"), reader or OpencodeStore())
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
@@ -152,7 +214,7 @@ def test_finished_database_is_backfilled(follower: Follower, agent: Agent) -> No
 def test_agent_is_never_locked_out(agent: Agent) -> None:
     """A writer that waits for nobody writes between any two reads, and a checkpoint completes."""
     agent.create()
-    database = Database(str(agent.path), OpencodeStore())
+    database = database_of(agent)
     rows = list(woven(*NAMES))
     position = Position()
     lines: list[bytes] = []
@@ -181,7 +243,7 @@ def test_time_of_a_database_is_that_of_its_log(agent: Agent) -> None:
         agent.write(row)
     os.utime(agent.path, (1_000_000_000, 1_000_000_000))
     os.utime(f"{agent.path}-wal", (1_795_000_000, 1_795_000_000))
-    database = Database(str(agent.path), Reader())
+    database = database_of(agent, Reader())
 
     chunk = database.read_from(f"{agent.path}/{session_of('edit')}", Position(), 1)
 
@@ -192,8 +254,9 @@ def test_session_that_is_deleted_or_replaced(agent: Agent) -> None:
     agent.create()
     for row in rows_of("edit"):
         agent.write(row)
-    database = Database(str(agent.path), OpencodeStore())
-    [found] = database.list_sessions()
+    database = database_of(agent)
+    troubles: list[OSError] = []
+    [found] = database.list_sessions(troubles.append)
     database.position_after(found.path, 5, None)
     with pytest.raises(ReplacedError):
         database.position_after(found.path, 5, 12345)
@@ -203,7 +266,84 @@ def test_session_that_is_deleted_or_replaced(agent: Agent) -> None:
     with pytest.raises(FileNotFoundError):
         database.read_from(found.path, Position(), 1_000)
 
-    assert database.list_sessions() == []
+    assert database.list_sessions(troubles.append) == []
     os.unlink(agent.path)
-    with pytest.raises(FileNotFoundError):
-        database.list_sessions()
+    assert database.list_sessions(troubles.append) == []
+    assert troubles == []
+
+
+def facts(events: list[dict[str, Any]], kind: str, key: str) -> list[Any]:
+    """A fact of each event of a kind."""
+    return [event.get(key) for event in events if event["kind"] == kind]
+
+
+def has_said(text: str, events: list[dict[str, Any]]) -> bool:
+    return text in facts(events, "message", "text")
+
+
+def test_messages_that_change_in_place_are_ingested_once(follower: Follower, tmp_path: Path) -> None:
+    """The daemon is killed again and again, and a message is read in any of its states. The database is a channel's."""
+    agent = SecondAgent(tmp_path / "data" / "opencode" / "opencode-nightly.db")
+    numbers = (2, 4, 6, 8)
+    with closing(agent.connection), follower:
+        agent.create()
+        for seq in numbers:
+            agent.put(seq - 1, "user", 10_000 * seq - 1, text=f"Prompt {seq}")
+            for step, _ in enumerate(agent.answer(seq)):
+                follower.events_when(partial(has_said, f"Prompt {seq}"))
+                if step == seq // 2:
+                    follower.restart(follower.kill)
+        events = follower.events_when(lambda events: facts(events, "turn", "state").count("completed") == len(numbers))
+
+    texts = [[f"Prompt {seq}", f"First {seq}", f"Last {seq}"] for seq in numbers]
+    assert facts(events, "message", "text") == [text for one in texts for text in one]
+    assert facts(events, "tool-call", "callId") == [f"call_{seq}" for seq in numbers]
+    assert facts(events, "tool-result", "status") == ["completed"] * len(numbers)
+    assert facts(events, "usage", "request") == [f"msg_{seq}" for seq in numbers]
+    assert facts(events, "turn", "state") == ["started", "completed"] * len(numbers)
+    assert {event["session"] for event in events} == {agent.SESSION}
+
+
+def test_finished_messages_are_not_read_again_after_a_restart(follower: Follower, tmp_path: Path) -> None:
+    agent = SecondAgent(tmp_path / "data" / "opencode" / "opencode.db")
+    agent.create()
+    agent.put(1, "user", 19_999, text="Prompt")
+    for _ in agent.answer(2):
+        pass
+    agent.connection.close()
+    with follower:
+        follower.events_when(lambda events: "usage" in [event["kind"] for event in events])
+        before = follower.stats()["perStream"]
+        follower.restart(follower.stop)
+        follower.wait_stats(lambda stats: stats["following"]["backfill"]["complete"])
+        after = follower.stats()
+
+    assert [one["lines"] for one in before] == [4]
+    assert [one["lines"] for one in after["perStream"]] == [4]
+    assert after["following"]["backfill"]["filesDone"] == 0
+
+
+def test_session_that_a_new_version_takes_over_is_told_once(follower: Follower, agent: Agent) -> None:
+    """OpenCode 2 copies the sessions of OpenCode 1 into its own tables, with their ids and times."""
+    agent.create()
+    for row in rows_of("edit"):
+        agent.write(row)
+    session = session_of("edit")
+    with follower:
+        before = follower.events_when(lambda events: len(told(events, "edit")) >= len(expected(agent, "edit")))
+        said = facts(before, "message", "text")
+        last = max(event["ts"] for event in before)
+        agent.connection.executescript(MESSAGES)
+        agent.connection.execute(
+            "INSERT INTO session_v2 VALUES (?, NULL, NULL, 'fox', '/w/app', 'List', '2.0.12', 0, ?, ?)",
+            (session, before[0]["ts"], last),
+        )
+        for seq, (text, at) in enumerate([*((text, last - 10_000) for text in said), ("New.", last + 60_000)]):
+            data = json.dumps({"text": text, "time": {"created": at}})
+            agent.connection.execute(
+                "INSERT INTO session_message VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (f"msg_{seq}", session, "user", seq, at, at, data),
+            )
+        after = follower.events_when(partial(has_said, "New."))
+
+    assert facts(after, "message", "text") == [*said, "New."]

@@ -26,7 +26,7 @@ def listed(root: Root) -> list[str]:
 @pytest.fixture
 def root(tmp_path: Path) -> Root:
     (tmp_path / "projects").mkdir()
-    return Root("claude", stores()["claude"], str(tmp_path / "projects"))
+    return Root("claude", stores()["claude"][0], str(tmp_path / "projects"))
 
 
 def test_links_of_the_user_are_followed_one_level(root: Root, tmp_path: Path) -> None:

@@ -44,6 +44,19 @@ OPENCODE_END = {
     "sessionID": "s",
     "part": {"id": "c", "messageID": "m", "type": "step-finish", "reason": "stop", "cost": 0, "tokens": {}},
 }
+COPILOT = [
+    {"type": kind, "data": data, "id": str(number), "timestamp": "2026-07-01T10:00:01.000Z", "parentId": None}
+    for number, (kind, data) in enumerate(
+        [
+            ("user.message", {"content": "Go."}),
+            ("assistant.turn_start", {"turnId": "0"}),
+            ("assistant.message", {"messageId": "m", "content": "I look at the files.", "toolRequests": []}),
+        ]
+    )
+]
+COPILOT_END = {**COPILOT[1], "type": "assistant.turn_end", "id": "9"}
+COPILOT_LIVE = [*COPILOT[:2], {**COPILOT[1], "type": "session.tools_updated", "ephemeral": True}, COPILOT[2]]
+COPILOT_LIVE_END = {**COPILOT_END, "type": "assistant.idle"}
 
 
 def last_turn(dialect: str, lines: list[dict[str, Any]]) -> tuple[str, str | None]:
@@ -54,7 +67,13 @@ def last_turn(dialect: str, lines: list[dict[str, Any]]) -> tuple[str, str | Non
 
 
 @pytest.mark.parametrize(
-    ("dialect", "lines", "end"), [("codex-exec", CODEX, CODEX_END), ("opencode-run", OPENCODE, OPENCODE_END)]
+    ("dialect", "lines", "end"),
+    [
+        ("codex-exec", CODEX, CODEX_END),
+        ("opencode-run", OPENCODE, OPENCODE_END),
+        ("copilot-json", COPILOT, COPILOT_END),
+        ("copilot-json", COPILOT_LIVE, COPILOT_LIVE_END),
+    ],
 )
 def test_stream_that_was_cut_is_interrupted(dialect: str, lines: list[dict[str, Any]], end: dict[str, Any]) -> None:
     assert last_turn(dialect, lines) == ("cancelled", "interrupted")

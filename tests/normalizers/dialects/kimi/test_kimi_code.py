@@ -207,3 +207,9 @@ def test_commands_that_print_none() -> None:
     advice: list[Any] = [missing_flags(words.split()) for words in ("kimi", "kimi -p x", "kimi --print x")]
 
     assert advice == ["-p … --output-format stream-json"] * 3
+
+
+def test_undo_is_told_as_a_rewind() -> None:
+    undo = {"type": "context.undo", "agentId": "main", "count": 1, "time": 1_795_486_117_313}
+
+    assert [(one.code, one.data) for one in of(Notice, read("kimi-session", undo))] == [("rewound", {"count": 1})]

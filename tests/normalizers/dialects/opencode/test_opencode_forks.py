@@ -115,7 +115,7 @@ class Store:
         """Add a session and its messages, by the times of their creation."""
         write = self.connection.execute
         write("INSERT INTO session VALUES (?, ?, ?)", (session, title, created))
-        rows = [("session.created.1", {"id": session})]
+        rows: list[tuple[str, dict[str, Any]]] = [("session.created.1", {"id": session})]
         for time in messages:
             write("INSERT INTO message VALUES (?, ?, ?)", (f"{session}-{time}", session, time))
             rows.append(("message.updated.1", {"id": f"{session}-{time}", "time": {"created": time}}))
