@@ -97,8 +97,8 @@ class Permissions:
         elif pending is not None:
             call_id = pending.call_id
         call = self._calls.get(call_id) if call_id is not None else None
-        if call is not None and pending is not None and by in _PEOPLE and None not in (pending.ts, writer.ts):
-            call.wait_ms += max(writer.ts - pending.ts, 0)
+        if call is not None and pending is not None and by in _PEOPLE and pending.ts is not None:
+            call.wait_ms += max((writer.ts or 0) - pending.ts, 0)
         if call is not None and outcome == "denied":
             call.denied = True
         elif call is not None and outcome == "allowed":

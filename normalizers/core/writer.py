@@ -27,6 +27,7 @@ from tooltap.protocol.events import (
     Notice,
     OutputRef,
     PermissionRequest,
+    Reasoning,
     ToolCall,
 )
 from tooltap.protocol.inputs import LATEST_MS, Direction

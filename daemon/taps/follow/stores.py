@@ -498,7 +498,7 @@ class Database:
         """Return (path of a database, table) -> number of rows, for tables whose names do not match. Raises
         `OSError`."""
         listed = "SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite#_%' ESCAPE '#'"
-        counts = {}
+        counts: dict[tuple[str, str], int] = {}
         for path in self._paths():
             with _opened(path) as query:
                 others = [name for (name,) in query(listed) if not tables.fullmatch(name)]

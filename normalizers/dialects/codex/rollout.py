@@ -6,8 +6,9 @@ marks the start or end of a turn, so a prompt starts one; to 0.146 commands and 
 since 0.147 they are turn items beside the API items. To 0.31 a rollout is the API items alone, without a `payload`.
 
 The first header (`session_meta`) owns the file. A subagent's thread has a file of its own, which names the parent's
-thread; a review by the guardian to 0.149 names it in the prompt alone. A fork, and a subagent, may begin with a copy of another thread's lines, headers included. The copy is history.
-It ends before the first line that must be the thread's own:
+thread; a review by the guardian to 0.149 names it in the prompt alone. A fork, and a subagent, may begin with a copy of
+another thread's lines, headers included. The copy is history. It ends before the first line that must be the thread's
+own:
 
 - its ordinal is at least the one that the header states (subagents since 0.147);
 - it names this thread, or a turn whose id is newer than the thread's: ids are UUIDs of version 7, which begin with

@@ -177,7 +177,12 @@ def test_prices_subscription_and_budget_of_the_user(tmp_path: Path) -> None:
 
 
 def test_lower_bounds_are_marked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {"sessions": 1, "inputTokens": 1_000, "outputTokens": 11_000, "estimatedOutputTokens": 90_000}
+    row: dict[str, float] = {
+        "sessions": 1,
+        "inputTokens": 1_000,
+        "outputTokens": 11_000,
+        "estimatedOutputTokens": 90_000,
+    }
     row |= {"cacheReadTokens": 0, "cacheWriteTokens": 0, "reasoningTokens": 0, "costUsd": 1.5, "costEstimated": True}
     monkeypatch.setattr("tooltap.cli.read.usage.at_terminal", lambda: True)
 

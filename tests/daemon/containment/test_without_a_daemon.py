@@ -125,7 +125,7 @@ def test_worker_goes_on_after_a_line_of_a_portion(tmp_path: Path) -> None:
     path.write_bytes(AGENT.read_bytes())
     context = Context(stream="s")
     state = StreamNormalizer(context, "claude-transcript").dump()
-    request = portions.Request(str(path), Position(), 10**6, context, state, None, 0)
+    request = portions.Request(str(path), Position(), 10**6, context, state, None, 0, None, ())
     usual = portions._normalize(request)
     with counting() as counts, is_armed():
         portions._normalize(request)

@@ -185,7 +185,7 @@ def test_compression_does_not_change_the_name_of_a_stream(tmp_path: Path) -> Non
 
 
 def test_file_is_listed_once_while_it_is_compressed(tmp_path: Path) -> None:
-    (store,) = (known_stores()["codex"],)
+    (store,) = known_stores()["codex"]
     (tmp_path / NAME).write_bytes(b"{}\n")
     packed(tmp_path / f"{NAME}.zst", b"{}\n")
 
