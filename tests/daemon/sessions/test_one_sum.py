@@ -57,6 +57,6 @@ def _check(session: str, events: list[Event]) -> None:
         assert sum(one.usd for one in of_turns if one is not None) == pytest.approx(listed["costUsd"], abs=CENT)
         outline = [entry.cost for entry in map_of(stored(*events)).outline]
         # What a resumed session used before its first turn here has no entry.
-        before = [cost for turn, cost in zip(spending.turns, of_turns, strict=True) if not turn.place.number]
+        before = [cost for turn, cost in zip(spending.turns, of_turns, strict=True) if not turn.place.turn]
         whole = sum(one.usd for one in (*outline, *before) if one is not None)
         assert whole == pytest.approx(listed["costUsd"], abs=CENT)
