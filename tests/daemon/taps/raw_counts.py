@@ -34,7 +34,7 @@ def claude(home: Path) -> Tokens:
 
 
 def codex(home: Path) -> Tokens:
-    """A request changes the total, or is the first after a prompt, with a total that began at 0 again. What a fork has
+    """A request changes the total, or is the first answer to a prompt, with a total that began at 0. What a fork has
     copied of another thread are that thread's requests."""
     threads = {path: list(_own(objects(path))) for path in home.glob(".codex/*sessions/**/rollout-*.jsonl")}
     heads = {path: [_payload(line) for line in lines if _is(line, "session_meta")] for path, lines in threads.items()}
@@ -48,8 +48,8 @@ def codex(home: Path) -> Tokens:
             while copied < min(len(counts), len(theirs)) and counts[copied] == theirs[copied]:
                 copied += 1
         before = counts[copied - 1][0] if copied else None
-        for total, last, prompted in counts[copied:]:
-            if total != before or (prompted and last == total):
+        for total, last, answered in counts[copied:]:
+            if total != before or (answered and last == total):
                 requests.append(Tokens(_counts(last, "input_tokens"), _counts(last, "output_tokens")))
             before = total
     return _sum(requests)
@@ -138,14 +138,15 @@ def _own(lines: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
 
 
 def _token_counts(lines: Iterable[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], dict[str, Any], bool]]:
-    """Yield (total, last request, whether there was a prompt since the count before)."""
-    prompted = False
+    """Yield (total, last request, whether a prompt was answered since the count before)."""
+    prompted = answered = False
     for line in lines:
         payload = _payload(line)
         prompted |= payload.get("type") == "user_message"
+        answered |= prompted and _is(line, "response_item") and payload.get("role") not in ("user", "developer")
         if _is(line, "event_msg") and payload.get("type") == "token_count" and payload.get("info"):
-            yield payload["info"]["total_token_usage"], _object(payload["info"].get("last_token_usage")), prompted
-            prompted = False
+            yield payload["info"]["total_token_usage"], _object(payload["info"].get("last_token_usage")), answered
+            prompted = answered = False
 
 
 def _counts(usage: Mapping[str, Any], *keys: str) -> int:
