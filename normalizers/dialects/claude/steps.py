@@ -15,11 +15,13 @@ import orjson
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.claude.history import History
-from tooltap.normalizers.dialects.claude.reports import message_tokens, requests_of
+from tooltap.normalizers.dialects.claude.reports import COUNTS, message_tokens, requests_of
 from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.values import record, string
-from tooltap.protocol.events import Usage
+from tooltap.protocol.events import ModelUsage, Usage
 
+MESSAGES = 1_024
+"""Maximum number of complete messages whose usage is kept."""
 AGENTS = 64
 """Maximum number of agents whose current message is tracked."""
 
@@ -81,6 +83,11 @@ class MessageInProgress(msgspec.Struct):
 
 
 class MessagesInProgress(msgspec.Struct):
+    """The current messages, and those of turns whose usage is still to be stated."""
+
+    complete: list[MessageInProgress] = []
+    unstated: str | None = None
+    """Id of the event with the usage of a turn without a `result`; one that comes later corrects it."""
     open: dict[str, MessageInProgress] = {}
     """Agent -> its current message; the key of the main agent is empty."""
 
@@ -207,3 +214,63 @@ class Steps:
         """Emit all usage that is held."""
         for agent in list(self._open):
             self.emit(agent)
+
+
+class UnstatedSteps(Steps):
+    """Keeps the usage of messages in case that their turn ends without a `result`, which would state it."""
+
+    def __init__(self, parser: Parser, state: MessagesInProgress, history: History) -> None:
+        super().__init__(parser, state, history)
+        self._state = state
+
+    def emit(self, agent: str) -> None:
+        """Keep the usage of a complete message, as its turn may still state it."""
+        step = self._open.pop(agent, None)
+        if step is not None and not step.replay:
+            self._state.complete.append(step)
+            del self._state.complete[:-MESSAGES]
+
+    def forget(self) -> str | None:
+        """Drop what a `result` states. Returns the id of an earlier event that it corrects."""
+        self._open.clear()
+        self._state.complete.clear()
+        corrected, self._state.unstated = self._state.unstated, None
+        return corrected
+
+    def emit_all(self) -> None:
+        """Emit the usage of the turns that end without a `result`."""
+        for agent in list(self._open):
+            self.emit(agent)
+        for turn in dict.fromkeys(step.turn for step in self._state.complete):
+            self._emit_turn([step for step in self._state.complete if step.turn == turn])
+        self._state.complete.clear()
+
+    def _emit_turn(self, steps: list[MessageInProgress]) -> None:
+        models: dict[str | None, dict[str, int]] = {}
+        for step in steps:
+            for one in step.requests or [RequestUsage(step.counts)]:
+                total = models.setdefault(one.model or step.model, {})
+                for name, count in one.counts.items():
+                    total[name] = total.get(name, 0) + count
+        names = {name for total in models.values() for name in total}
+        counts = {name: sum(total.get(name, 0) for total in models.values()) for name in sorted(names)}
+        missing, last = sum(step.missing() for step in steps), steps[-1]
+        event = self._parser.emit(
+            Usage,
+            scope="turn",
+            session=last.session,
+            turn=last.turn,
+            agent=None,
+            parent=None,
+            **counts,
+            models=[
+                ModelUsage(model=model, **{name: total[name] for name in COUNTS if name in total})
+                for model, total in models.items()
+                if model is not None
+            ]
+            or None,
+            estimated_output_tokens=counts.get("output_tokens", 0) + missing if missing else None,
+            ts=last.ts,
+            synthetic=True,
+        )
+        self._state.unstated = event.id

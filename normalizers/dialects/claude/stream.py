@@ -35,6 +35,7 @@ from tooltap.normalizers.dialects.claude.reports import (
     model_usages,
     result_usage,
 )
+from tooltap.normalizers.dialects.claude.steps import MessagesInProgress, UnstatedSteps
 from tooltap.normalizers.dialects.claude.tasks import Tasks
 from tooltap.normalizers.tools.registry import tool_input
 from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
@@ -80,6 +81,7 @@ class ClaudeStreamState(ClaudeState, kw_only=True):
     """The most recently started session."""
     version: str | None = None
     """The agent's version."""
+    steps: MessagesInProgress = msgspec.field(default_factory=MessagesInProgress)
     counted: Counted | None = None
     reads_input: bool = False
     """The client's lines are in the stream, so that the agent's repetitions of prompts are echoes."""
@@ -126,12 +128,18 @@ class ClaudeStream(Parser):
         super().__init__(context, state)
         self.deltas = Deltas(self, self.state.deltas)
         self.history = History(self, self.state.history)
+        self.steps = UnstatedSteps(self, self.state.steps, self.history)
         self.reports = Reports(self)
         self.tasks = Tasks(self, self.state.tasks)
         self.messages = self.MESSAGES(self, self.state, self.deltas, self.tasks)
 
     def finish(self, reason: str) -> None:
         self.tasks.finish()
+        if not self.state.turns:
+            self.steps.emit_all()
+
+    def before_turn_end(self) -> None:
+        self.steps.emit_all()
 
     def enter(self, value: Line) -> None:
         session = value.get("session_id")
@@ -195,7 +203,13 @@ class ClaudeStream(Parser):
         self.messages.ensure_main_turn()
         if self.IDS_ARE_OF_API and self.state.texts.open:
             self.deltas.replace(message_of(value))
-        return self.messages.assistant_message(value, _titles(value) if "tool_use_meta" in value else {})
+        message = message_of(value)
+        is_new = message.get("id") not in self.state.blocks.messages
+        self.steps.count(message, string(value.get("request_id")), is_new=is_new)
+        outcome = self.messages.assistant_message(value, _titles(value) if "tool_use_meta" in value else {})
+        if outcome is None:
+            self.steps.note_written(message)
+        return outcome
 
     @line("user")
     def _user(self, value: Line) -> Skip:
@@ -231,6 +245,7 @@ class ClaudeStream(Parser):
             for kind, fields in (usages := self._usages(value)):
                 self.emit(kind, **fields)
             return None if usages else "subagent-result"
+        corrected = self.steps.forget()
         self.ensure_turn()
         turn_id = self._ended_turn(value)
         notes = self.state.notes.pop(turn_id, TurnNotes())
@@ -249,7 +264,10 @@ class ClaudeStream(Parser):
             self._correct(denial)
         self.state.control.failed.clear()
         duration = whole(value.get("duration_ms"))
-        self.end_turn(state, turn_id=turn_id, reason=reason, duration_ms=duration, before=self._usages(value))
+        usages = self._usages(value)
+        if corrected is not None and usages:
+            usages[0][1]["replaces"] = corrected
+        self.end_turn(state, turn_id=turn_id, reason=reason, duration_ms=duration, before=usages)
         return None
 
     def _correct(self, denial: Line) -> None:

@@ -3,12 +3,15 @@ totals that say what they cover."""
 
 from typing import Any
 
+import orjson
 import pytest
 
-from tests.normalizers.dialects.claude.helpers import init, result
+from tests.normalizers.dialects.claude.helpers import assistant, init, result
 from tests.normalizers.dialects.claude.helpers import read as read_stream
 from tests.normalizers.dialects.claude.transcripts import line, read, said
 from tests.normalizers.reading import of
+from tooltap.normalizers.core.items import Context, Produced
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Event, Usage
 
 MODEL, ADVISOR = "claude-sonnet-4-5-20250929", "claude-opus-4-5-20251101"
@@ -194,3 +197,41 @@ def test_totals_that_fall_are_those_of_another_process() -> None:
         ended(20, used(20, 5, 0.5), 0.5, used(20, 5, 0.5)),
     ]
     assert totals(init(), *lines) == [(10, 0.125, "process"), (20, 0.5, "process")]
+
+
+def printed(message_id: str, fresh: int, text: str = "Hello.") -> dict[str, Any]:
+    one = assistant({"type": "text", "text": text}, message_id=message_id)
+    one["message"] |= {"stop_reason": None, "usage": tokens(fresh, 1)}
+    return one
+
+
+def test_turn_that_is_cut_off_has_the_usage_that_its_messages_state() -> None:
+    """No `result` states it. Two messages of 10 and 20 tokens; 400 characters are 100 tokens, 1 of them stated."""
+    (usage,) = of(Usage, read_stream(init(), printed("m1", 10), printed("m2", 20, "a" * 400)))
+
+    assert (usage.scope, usage.turn, usage.synthetic) == ("turn", "t1", True)
+    assert (usage.input_tokens, usage.output_tokens, usage.estimated_output_tokens) == (30, 2, 101)
+    assert [(one.model, one.input_tokens) for one in usage.models or []] == [("m", 30)]
+
+
+def test_turn_with_a_result_has_the_usage_of_the_result() -> None:
+    found = read_stream(init(), printed("m1", 10), ended(10, used(10, 5, 0.1), 0.1))
+
+    assert [(usage.scope, usage.input_tokens, usage.output_tokens) for usage in of(Usage, found)] == [
+        ("turn", 10, 5),
+        ("session", 10, 5),
+    ]
+
+
+def test_result_after_the_end_of_the_stream_corrects_the_usage() -> None:
+    """A stream that is silent for long ends, and may be resumed."""
+    parser = StreamNormalizer(Context(stream="s"), "claude-stream")
+    lines = [{"session_id": "x", **one} for one in (init(), printed("m1", 10), ended(10, used(10, 5, 0.1), 0.1))]
+    found = [*parser.feed(orjson.dumps(lines[0])), *parser.feed(orjson.dumps(lines[1])), *parser.close("silent")]
+    cut = next(event for event in found if isinstance(event, Produced) and event.kind == "usage")
+    found = list(parser.feed(orjson.dumps(lines[2])))
+
+    assert [event.fields.replaces for event in found if isinstance(event, Produced) and event.kind == "usage"] == [
+        cut.id,
+        None,
+    ]
