@@ -15,7 +15,7 @@ import msgspec
 
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.state import make_room
-from tooltap.normalizers.dialects.codex.items import core_item, cwd_of, mode_of, nonempty, snake, snake_keys
+from tooltap.normalizers.dialects.codex.items import core_item, counts_of, cwd_of, mode_of, nonempty, snake, snake_keys
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.dialects.codex.threads import CodexState
 from tooltap.normalizers.tools.outcome import status_word
@@ -268,7 +268,7 @@ class CodexAppServer(CodexParser):
         self.begin_thread(resumed=bool(thread.get("turns")) and forked_from is None, **stated, **shown)
         return None
 
-    def count_request(self, last: Line, total: dict[str, int | None], *, is_first: bool) -> dict[str, int | None]:
+    def count_request(self, last: Line, total: Line, *, is_first: bool) -> dict[str, int | None]:
         """Count a request of a running turn. When a thread is resumed or forked, the server repeats the usage of a turn
         that ended earlier."""
         thread, turn_id = self.thread, self.threads.event_turn or self.turn
@@ -276,7 +276,7 @@ class CodexAppServer(CodexParser):
             return super().count_request(last, total, is_first=is_first)
         if not thread.spent and not thread.is_fork:
             thread.has_earlier = True
-            thread.spend(total)
+            thread.spend(counts_of(total))
             self.emit_spent()
         return {}
 

@@ -259,6 +259,9 @@ _COUNTS = (
 )
 
 
+_COUNTER = (*_COUNTS, "total_tokens")
+
+
 def counts_of(usage: Line) -> dict[str, int | None]:
     """The token counts of a usage object, by the names of our fields."""
     return token_counts(*map(usage.get, _COUNTS))
@@ -266,13 +269,13 @@ def counts_of(usage: Line) -> dict[str, int | None]:
 
 def counter_of(total: Line) -> list[int | None]:
     """The values by which a state of a counter is recognised: the token counts, and the number of all tokens."""
-    return [whole(total.get(key)) for key in (*_COUNTS, "total_tokens")]
+    return [whole(total.get(key)) for key in _COUNTER]
 
 
 def increase_of(total: Line, before: list[int | None]) -> Line:
     """The usage object by which a counter has grown since its state `before`; the whole of it if it has fallen, because
     it then began anew."""
-    pairs = list(zip((*_COUNTS, "total_tokens"), counter_of(total), before or [0] * 6, strict=True))
+    pairs = list(zip(_COUNTER, counter_of(total), before or [0] * len(_COUNTER), strict=True))
     if any((now or 0) < (known or 0) for _, now, known in pairs):
         return total
     return {key: now - (known or 0) for key, now, known in pairs if now is not None}

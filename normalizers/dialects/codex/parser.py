@@ -307,20 +307,20 @@ class CodexParser(Parser):
         context = [whole(last.get("total_tokens")), whole(info.get("model_context_window"))]
         figures: dict[str, int | None] = {}
         if counter != before:
-            figures = self.count_request(last or increase_of(total, before), counts_of(total), is_first=not before)
+            figures = self.count_request(last or increase_of(total, before), total, is_first=not before)
         if not figures and thread.context == context:
             return None if is_news else "unchanged"
         thread.context = context
         self.emit(Usage, scope="step", context_used=context[0], context_size=context[1], **figures)
         return None
 
-    def count_request(self, last: Line, total: dict[str, int | None], *, is_first: bool) -> dict[str, int | None]:
+    def count_request(self, last: Line, total: Line, *, is_first: bool) -> dict[str, int | None]:
         """Count the request after which the counter has changed. Returns its figures, or none if it is not of this
         stream. `is_first`: the counter was not known before, so that it may include earlier requests."""
         thread, figures = self.thread, counts_of(last)
-        if is_first and not thread.spent and not self.HAS_WHOLE_SESSION and not thread.is_fork and figures != total:
+        if is_first and not (self.HAS_WHOLE_SESSION or thread.spent or thread.is_fork) and last != total:
             thread.has_earlier = True
-            thread.spend(total)
+            thread.spend(counts_of(total))
         else:
             thread.spend(figures)
         return figures

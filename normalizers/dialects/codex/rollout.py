@@ -30,7 +30,7 @@ import orjson
 
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import best
-from tooltap.normalizers.dialects.codex.items import call_id_of, counter_of, counts_of, cwd_of, mode_of
+from tooltap.normalizers.dialects.codex.items import call_id_of, counter_of, cwd_of, mode_of
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.dialects.codex.threads import CodexState
 from tooltap.normalizers.tools.payload import decode_json
@@ -171,7 +171,7 @@ class CodexRollout(CodexParser):
         response, total = first_string(stated, "response_id"), record(stated.get("thread_token_usage"))
         thread.total = counter_of(total)
         thread.context = [whole(usage.get("total_tokens")), self.state.window]
-        figures = self.count_request(usage, counts_of(total), is_first=False)
+        figures = self.count_request(usage, total, is_first=False)
         self.emit(
             Usage,
             scope="step",
@@ -183,11 +183,11 @@ class CodexRollout(CodexParser):
         return None
 
     def _token_count(self, msg: Line) -> Skip:
-        info, thread = record(msg.get("info")), self.thread
-        total = counter_of(record(info.get("total_token_usage")))
-        if self.replay or (self.state.refers_to_history and info and not thread.total):
+        info = record(msg.get("info"))
+        if self.replay or (self.state.refers_to_history and info and not self.thread.total):
             # Where the counter stands at the fork. A file that refers to another one has a record of each request.
-            thread.total = total if info else thread.total
+            if info:
+                self.thread.total = counter_of(record(info.get("total_token_usage")))
             return "history"
         self.state.window = whole(info.get("model_context_window")) or self.state.window
         return super()._token_count(msg)
