@@ -328,8 +328,8 @@ def texts(found: Examined) -> list[str]:
 def test_what_lies_in_a_store_and_is_not_read_is_named(home: Path) -> None:
     codex = home / ".codex"
     for place in (
-        "sessions/2026/09/rollout-1.jsonl.zst",
-        "sessions/2026/09/rollout-2.jsonl.zst",
+        "sessions/2026/09/rollout-1.jsonl.br",
+        "sessions/2026/09/rollout-2.jsonl.br",
         "sessions/index.json",
     ):
         write(codex / place)
@@ -353,9 +353,8 @@ def test_what_lies_in_a_store_and_is_not_read_is_named(home: Path) -> None:
 
     assert found == [
         f"claude: 1 .jsonl.gz file is not read in {home}/.claude/projects, such as -ws/old.jsonl.gz",
-        f"codex: 1 .jsonl file is not read in {codex}/archived_sessions, such as rollout-3.jsonl",
         f"codex: 1 .json file is not read in {codex}/sessions, such as index.json",
-        f"codex: 2 .jsonl.zst files are not read in {codex}/sessions, such as 2026/09/rollout-1.jsonl.zst",
+        f"codex: 2 .jsonl.br files are not read in {codex}/sessions, such as 2026/09/rollout-1.jsonl.br",
         f"copilot: 1 .json.gz file is not read in {home}/.copilot/history-session-state, such as session-1.json.gz",
         f"opencode: 2 rows are not read of the table message_v3 in {database}",
         f"opencode: 1 .sqlite file is not read in {database.parent}, such as opencode.sqlite",
