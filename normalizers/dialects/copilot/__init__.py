@@ -60,7 +60,6 @@ AGENTS = (
             re.compile(r"(?P<session>[^/]+)/events\.jsonl"),
             printed=True,
             beside=re.compile(r"[^/]+/(?!events).+"),
-            unread=("history-session-state",),
         ),
         older_stores=(
             Store("copilot-history", "COPILOT_HOME", ".copilot", "history-session-state", re.compile(r"[^/]+\.json")),

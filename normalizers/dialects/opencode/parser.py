@@ -517,7 +517,6 @@ class OpencodeDb(OpencodeBus):
 
     dialect = "opencode-db"
     STATES_TIMES = True
-    STATES_END = False
     line = OpencodeBus.line.copy()
     row = Lines("type", rows=OpencodeRows.line)
 
