@@ -437,7 +437,7 @@ class IngestConnection:
             return
         # Nothing else runs from here on: the stream has all that it was given.
         live.info.last_reported_ts, live.info.missing_at = self.live.info.last_reported_ts, self.live.info.missing_at
-        live.info.followed = self.live.info.followed
+        live.info.followed, live.info.left_out = self.live.info.followed, self.live.info.left_out
         self.live = live
         self._fault = None
         self._waiting = 0

@@ -382,7 +382,12 @@ class LiveStream:
         if self.info.state == "ended":
             return
         self._end_of_line(outputs := self.normalizer.close(close.reason, close.t))
-        self._add(outputs)
+        if self.info.left_out:
+            self.info.ids = ids_of(outputs, self.info.ids)
+            outputs, _ = leave_out(outputs, lambda one: one.agent is None, self.normalizer.statistics)
+            self._add(outputs, counted=True)
+        else:
+            self._add(outputs)
         self._record(close)
         if close.reason == "end":
             self._touch(close.t)
@@ -393,17 +398,15 @@ class LiveStream:
         """Settle the stream. Of a file whose last lines were left out, because a tap reports them, so is this."""
         if self.info.state == "ended" or not self.normalizer.is_unsettled:
             return
-        keep = self._counted(self._is_of_reported) if self.info.followed else None
+        keep = self._counted(self._without_left_out) if self.info.left_out else None
         self._end_of_line(outputs := self.normalizer.settle(settle.t, keep))
         self._add(outputs, counted=keep is not None)
         self._record(settle)
 
-    def _is_of_reported(self, items: list[Item]) -> list[Item]:
-        """Leave out what happened after the file's last line that was reported."""
-        latest = self.info.last_reported_ts
-        if latest is None:
-            return items
-        return [one for one in items if not isinstance(one, Produced) or one.ts is None or one.ts <= latest]
+    @staticmethod
+    def _without_left_out(items: list[Item]) -> list[Item]:
+        """Leave out what follows from the main agent's lines that were left out."""
+        return [one for one in items if isinstance(one, Produced) and one.agent is not None]
 
     def _set_parent(self, one: Parent) -> None:
         if self.info.parent is not None:

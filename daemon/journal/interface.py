@@ -147,6 +147,8 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Ids of results whose view is made by a command -> the daemon that is to run it (`views/rewriter.py`)."""
     repeated: list[str] = []
     """Ids of other streams' prompts; for each, one equal prompt of this stream was left out as a repetition."""
+    left_out: bool = False
+    """The events of a session file's latest line were left out, because a tap reports them, or they are too old."""
     unsettled: bool = False
     """Something is held back, or a turn may have ended: to be settled if the stream stays silent."""
     statistics: Statistics

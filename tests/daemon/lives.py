@@ -42,7 +42,7 @@ class Lives:
 
     def __init__(self, directory: Path, **settings: Any) -> None:
         self.settings = {
-            "settle_timeout": 3600.0,
+            "settle_timeout": 1e9,
             "socket": str(directory / "run" / "t.sock"),
             "journal": str(directory / "journal.db"),
             **settings,

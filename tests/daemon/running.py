@@ -167,7 +167,7 @@ def running(directory: Path, **settings: Any) -> Iterator[Running]:
     places = {
         "socket": str(directory / "run" / "t.sock"),
         "journal": str(directory / "journal.db"),
-        "settle_timeout": 3600.0,
+        "settle_timeout": 1e9,
     }
     settings, constants = split(settings)
     config = load_config(None, **{**places, **settings})

@@ -164,12 +164,14 @@ def keeps(
     def keep(items: list[Item]) -> list[Item]:
         items = own.without_copies(items, info.agent)
         if is_too_old(items, statistics, horizon):
+            info.left_out = True
             return []
         ts = _time(items)
         if ts is None:
             return items
         first, last = (info.missing_at, now) if info.missing_at is not None and ts < info.missing_at else (ts, ts)
         covers = [span for span in covered if span.has(first, last)]
+        info.left_out = bool(covers)
         if not covers:
             info.last_reported_ts = last if info.last_reported_ts is None else max(info.last_reported_ts, last)
             return items

@@ -14,7 +14,7 @@ from tooltap.daemon.taps.stream_ids import recording_id
 
 STUB = {"type": "bridge-session", "sessionId": CLAUDE_SESSION, "bridgeSessionId": "b", "lastSequenceNum": 0}
 UNKNOWN = {"type": "next-years-line", "sessionId": CLAUDE_SESSION}
-JOURNAL: list[dict[str, Any]] = [
+LEDGER: list[dict[str, Any]] = [
     {"type": "started", "runId": "wf", "ts": 1},
     {"type": "agent_finished", "agentId": "a1", "result": "Done."},
 ]
@@ -36,10 +36,10 @@ def listed(follower: Follower, **filters: Any) -> list[str]:
 
 
 def test_file_in_which_nothing_is_understood_is_no_session(follower: Follower) -> None:
-    journal = follower.projects / CLAUDE_SESSION / "subagents" / "workflows" / "wf_abc" / "journal.jsonl"
-    journal.parent.mkdir(parents=True)
-    append(journal, json_lines(*JOURNAL))
-    read = follower.read(journal, 2)
+    ledger = follower.projects / "workflows" / "wf_abc" / "ledger.jsonl"
+    ledger.parent.mkdir(parents=True)
+    append(ledger, json_lines(*LEDGER))
+    read = follower.read(ledger, 2)
     append(follower.session, lines_of(CLAUDE))
     follower.read(follower.session, len(lines_of(CLAUDE)))
 
@@ -48,12 +48,12 @@ def test_file_in_which_nothing_is_understood_is_no_session(follower: Follower) -
 
 
 def test_file_is_resumed_though_nothing_in_it_was_understood(follower: Follower) -> None:
-    journal = follower.projects / "journal.jsonl"
-    append(journal, json_lines(*JOURNAL))
-    follower.read(journal, 2)
+    ledger = follower.projects / "ledger.jsonl"
+    append(ledger, json_lines(*LEDGER))
+    follower.read(ledger, 2)
     follower.restart(follower.stop)
-    append(journal, json_lines(*JOURNAL))
-    read = follower.read(journal, 4)
+    append(ledger, json_lines(*LEDGER))
+    read = follower.read(ledger, 4)
 
     assert (read["unparsed"], read["events"]) == (4, 0)
     assert listed(follower, empty=True) == []

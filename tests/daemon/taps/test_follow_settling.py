@@ -120,6 +120,7 @@ def test_session_that_goes_on_runs_again_and_counts_its_turn_once(follower: Foll
 def test_old_file_that_was_copied_now_is_settled_at_once(tmp_path: Path) -> None:
     """The file is new, but its lines say when they were written."""
     follower = Follower(tmp_path, backfill="all")
+    follower.settings["settle_timeout"] = 3600.0
     append(follower.session, session(NOW - 86_400))
     with follower:
         assert row_when(follower, "completed")["outputTokens"] == 200
