@@ -161,7 +161,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     """Let the journal's projection fail at events that have the word in them."""
     usual = Projection.apply
 
-    def apply(self: Projection, stream: str, entries: Any) -> None:
+    def apply(self: Projection, stream: str, entries: Any, *lineage: Any) -> None:
         entries = list(entries)
         if any(word.encode() in entry.body and entry.kind == "message" for _, entry in entries):
             raise OverflowError
