@@ -328,37 +328,37 @@ def texts(found: Examined) -> list[str]:
 def test_what_lies_in_a_store_and_is_not_read_is_named(home: Path) -> None:
     codex = home / ".codex"
     for place in (
-        "sessions/2026/09/rollout-1.jsonl.zst",
-        "sessions/2026/09/rollout-2.jsonl.zst",
+        "sessions/2026/09/rollout-1.jsonl.xz",
+        "sessions/2026/09/rollout-2.jsonl.xz",
         "sessions/index.json",
     ):
         write(codex / place)
-    write(codex / "archived_sessions" / "rollout-3.jsonl")
+    write(codex / "archived_sessions" / "rollout-3.ndjson")
     write(codex / "sessions" / "README.md")
-    write(home / ".copilot" / "history-session-state" / "session-1.json")
+    write(home / ".copilot" / "history-session-state" / "session-1.db")
     for place in ("a.jsonl", "a/subagents/agent-1.meta.json", "a/tool-results/b.json", "sessions-index.json"):
         write(home / ".claude" / "projects" / "-ws" / place)
     write(home / ".claude" / "projects" / "-ws" / "old.jsonl.gz")
     database = home / "data" / "opencode" / "opencode.db"
     database.parent.mkdir(parents=True)
-    write(database.with_name("opencode-beta.db"))
+    write(database.with_name("opencode3.sqlite"))
     write(database.with_name("auth.json"))
     with closing(sqlite3.connect(database)) as connection:
         connection.executescript(
             "CREATE TABLE event_sequence (aggregate_id, seq); CREATE TABLE event (id, aggregate_id, seq, type, data);"
-            "CREATE TABLE project (id); INSERT INTO project VALUES (1); CREATE TABLE session_v2 (id);"
-            "CREATE TABLE session_message (id); INSERT INTO session_message VALUES (1), (2);"
+            "CREATE TABLE project (id); INSERT INTO project VALUES (1); CREATE TABLE session_v3 (id);"
+            "CREATE TABLE message_v3 (id); INSERT INTO message_v3 VALUES (1), (2);"
         )
     found = [text for text in texts(examined()) if " not read" in text]
 
     assert found == [
         f"claude: 1 .jsonl.gz file is not read in {home}/.claude/projects, such as -ws/old.jsonl.gz",
-        f"codex: 1 .jsonl file is not read in {codex}/archived_sessions, such as rollout-3.jsonl",
+        f"codex: 1 .ndjson file is not read in {codex}/archived_sessions, such as rollout-3.ndjson",
         f"codex: 1 .json file is not read in {codex}/sessions, such as index.json",
-        f"codex: 2 .jsonl.zst files are not read in {codex}/sessions, such as 2026/09/rollout-1.jsonl.zst",
-        f"copilot: 1 .json file is not read in {home}/.copilot/history-session-state, such as session-1.json",
-        f"opencode: 2 rows are not read of the table session_message in {database}",
-        f"opencode: 1 .db file is not read in {database.parent}, such as opencode-beta.db",
+        f"codex: 2 .jsonl.xz files are not read in {codex}/sessions, such as 2026/09/rollout-1.jsonl.xz",
+        f"copilot: 1 .db file is not read in {home}/.copilot/history-session-state, such as session-1.db",
+        f"opencode: 2 rows are not read of the table message_v3 in {database}",
+        f"opencode: 1 .sqlite file is not read in {database.parent}, such as opencode3.sqlite",
     ]
 
 
