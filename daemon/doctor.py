@@ -614,19 +614,19 @@ COMPRESSED = frozenset([".br", ".bz2", ".gz", ".lz4", ".xz", ".zst", ".zstd"])
 
 def _unread(agent: str, found: list[Root]) -> Iterator[Finding]:
     """Name the files and tables of a store that nothing reads, by folder and suffix. Only names are looked at."""
-    unread: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    unread: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for root in found:
-        for folder in (root.path, *(os.path.realpath(os.path.join(root.home, one)) for one in root.place.unread)):
+        others = (os.path.realpath(os.path.join(root.home, one)) for one in root.place.unread)
+        for folder in (root.path, *others):
             beside = root.place.beside if folder == root.path else None
             for path in islice(_data_in(folder, beside), MAX_FILES):
                 if not any(path.startswith(f"{one.path}/") and one.match(path) for one in found):
-                    unread[folder, _suffix(path)].append(path)
+                    unread[folder, _suffix(path)].add(path)
         if isinstance(root.reader, Database) and root.place.tables is not None:
-            with suppress(OSError):  # there is none, or the finding about its sessions says why
-                for (path, table), rows in sorted(root.reader.unread(root.place.tables).items()):
-                    many = counted(rows, "row is", "rows are")
-                    text = f"{agent}: {many} not read of the table {table} in {path}"
-                    yield note("sessions", text, NOT_READ)
+            for (path, table), rows in sorted(root.reader.unread(root.place.tables).items()):
+                many = counted(rows, "row is", "rows are")
+                text = f"{agent}: {many} not read of the table {table} in {path}"
+                yield note("sessions", text, NOT_READ)
     for (folder, suffix), paths in sorted(unread.items()):
         many = counted(len(paths), f"{suffix} file is", f"{suffix} files are")
         text = f"{agent}: {many} not read in {folder}, such as {os.path.relpath(min(paths), folder)}"

@@ -495,12 +495,12 @@ class Database:
         return os.path.join(self._folder, name), session
 
     def unread(self, tables: re.Pattern[str]) -> dict[tuple[str, str], int]:
-        """Return (path of a database, table) -> number of rows, for tables whose names do not match. Raises
-        `OSError`."""
+        """Return (path of a database, table) -> number of rows, for tables whose names do not match. A database that
+        cannot be read is left out."""
         listed = "SELECT name FROM sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite#_%' ESCAPE '#'"
         counts: dict[tuple[str, str], int] = {}
         for path in self._paths():
-            with _opened(path) as query:
+            with suppress(OSError), _opened(path) as query:
                 others = [name for (name,) in query(listed) if not tables.fullmatch(name)]
                 counts |= {(path, name): _rows_of(query, name) for name in others}
         return {place: rows for place, rows in counts.items() if rows}

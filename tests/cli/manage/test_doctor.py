@@ -328,20 +328,20 @@ def texts(found: Examined) -> list[str]:
 def test_what_lies_in_a_store_and_is_not_read_is_named(home: Path) -> None:
     codex = home / ".codex"
     for place in (
-        "sessions/2026/09/rollout-1.jsonl.br",
-        "sessions/2026/09/rollout-2.jsonl.br",
+        "sessions/2026/09/rollout-1.jsonl.xz",
+        "sessions/2026/09/rollout-2.jsonl.xz",
         "sessions/index.json",
     ):
         write(codex / place)
-    write(codex / "archived_sessions" / "rollout-3.jsonl")
+    write(codex / "archived_sessions" / "rollout-3.ndjson")
     write(codex / "sessions" / "README.md")
-    write(home / ".copilot" / "history-session-state" / "session-1.json.gz")
+    write(home / ".copilot" / "history-session-state" / "session-1.db")
     for place in ("a.jsonl", "a/subagents/agent-1.meta.json", "a/tool-results/b.json", "sessions-index.json"):
         write(home / ".claude" / "projects" / "-ws" / place)
     write(home / ".claude" / "projects" / "-ws" / "old.jsonl.gz")
     database = home / "data" / "opencode" / "opencode.db"
     database.parent.mkdir(parents=True)
-    write(database.with_name("opencode.sqlite"))
+    write(database.with_name("opencode3.sqlite"))
     write(database.with_name("auth.json"))
     with closing(sqlite3.connect(database)) as connection:
         connection.executescript(
@@ -353,11 +353,12 @@ def test_what_lies_in_a_store_and_is_not_read_is_named(home: Path) -> None:
 
     assert found == [
         f"claude: 1 .jsonl.gz file is not read in {home}/.claude/projects, such as -ws/old.jsonl.gz",
+        f"codex: 1 .ndjson file is not read in {codex}/archived_sessions, such as rollout-3.ndjson",
         f"codex: 1 .json file is not read in {codex}/sessions, such as index.json",
-        f"codex: 2 .jsonl.br files are not read in {codex}/sessions, such as 2026/09/rollout-1.jsonl.br",
-        f"copilot: 1 .json.gz file is not read in {home}/.copilot/history-session-state, such as session-1.json.gz",
+        f"codex: 2 .jsonl.xz files are not read in {codex}/sessions, such as 2026/09/rollout-1.jsonl.xz",
+        f"copilot: 1 .db file is not read in {home}/.copilot/history-session-state, such as session-1.db",
         f"opencode: 2 rows are not read of the table message_v3 in {database}",
-        f"opencode: 1 .sqlite file is not read in {database.parent}, such as opencode.sqlite",
+        f"opencode: 1 .sqlite file is not read in {database.parent}, such as opencode3.sqlite",
     ]
 
 
