@@ -407,6 +407,7 @@ class IngestConnection:
         self._notify()
 
     async def _join(self, live: LiveStream) -> None:
+        live.info.dialect = live.normalizer.dialect  # a stream whose first lines have just been recognised, too
         await self._setting.repositories.learn(live)
         if self._setting.joining.concerns(live):
             await self._setting.joining.join(live)

@@ -98,7 +98,9 @@ def test_subagent_in_progress_lines_and_in_its_own_file(tmp_path: Path) -> None:
             about = {"parentUuid": None, "isSidechain": True, "agentId": line["data"]["agentId"], "version": "2.1.39"}
             nested.append({**about, "sessionId": line["sessionId"], "cwd": line["cwd"], **told})
     assert len(nested) > 4
-    main, own = tmp_path / "main.jsonl", tmp_path / "agent-a2898e3.jsonl"
+    session_id = nested[0]["sessionId"]
+    main, own = tmp_path / f"{session_id}.jsonl", tmp_path / session_id / "subagents" / "agent-a2898e3.jsonl"
+    own.parent.mkdir(parents=True)
     main.write_text("".join(json.dumps(line) + "\n" for line in lines))
     own.write_text("".join(json.dumps(line) + "\n" for line in nested))
     with running(tmp_path / "one") as daemon:

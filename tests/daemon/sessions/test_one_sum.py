@@ -55,8 +55,10 @@ def _check(session: str, events: list[Event]) -> None:
     if "costUsd" in listed:
         of_turns = [cost_of([turn.spent]) for turn in spending.turns]
         assert sum(one.usd for one in of_turns if one is not None) == pytest.approx(listed["costUsd"], abs=CENT)
-        outline = [entry.cost for entry in map_of(stored(*events)).outline]
-        # What a resumed session used before its first turn here has no entry.
-        before = [cost for turn, cost in zip(spending.turns, of_turns, strict=True) if not turn.place.turn]
-        whole = sum(one.usd for one in (*outline, *before) if one is not None)
+        entries = map_of(stored(*events)).outline
+        outline = [entry.cost for entry in entries]
+        # What a resumed session used before its first turn here has no entry, unless there were calls.
+        if all(entry.number for entry in entries):
+            outline += [cost for turn, cost in zip(spending.turns, of_turns, strict=True) if not turn.place.turn]
+        whole = sum(one.usd for one in outline if one is not None)
         assert whole == pytest.approx(listed["costUsd"], abs=CENT)
