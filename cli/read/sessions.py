@@ -396,7 +396,7 @@ def find_session(socket: Path | None, wanted: str) -> dict[str, Any]:
     """Return the row of the session that `wanted` names: an id, the beginning of one, words of a title, or `last`.
     Raises `UnknownSessionError` and `AmbiguousSessionError`."""
     if wanted == LAST:
-        newest = request(socket, "sessions", limit=1, order="time")["sessions"]
+        newest = request(socket, "sessions", limit=1, order="time", empty=True)["sessions"]
         if not newest:
             _refuse(wanted, [])
         last: dict[str, Any] = newest[0]
@@ -404,7 +404,7 @@ def find_session(socket: Path | None, wanted: str) -> dict[str, Any]:
     if exact := request(socket, "sessions", limit=1, session=[wanted])["sessions"]:
         named: dict[str, Any] = exact[0]
         return named
-    sessions = list(list_sessions(socket, EVERY))
+    sessions = list(list_sessions(socket, EVERY, empty=True))
     begun = [one for one in sessions if one["session"].startswith(wanted)]
     words = wanted.casefold().split()
     found = begun or [one for one in sessions if words and all(word in _title(one) for word in words)]

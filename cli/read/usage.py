@@ -71,7 +71,7 @@ def _why_nothing(socket: Path | None, *, is_chosen: bool) -> str:
             f"nothing was used in these days and sessions; without --since, --until and --session there are {tokens:,}"
             " input tokens"
         )
-    if not request(socket, "sessions", limit=1)["sessions"]:
+    if not request(socket, "sessions", limit=1, empty=True)["sessions"]:
         return NO_EVENTS
     return "no agent of the journal's sessions has stated tokens or a cost"
 

@@ -485,7 +485,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """Whether nothing was asked, said or done in the session: an agent has only opened it."""
-        return not (self.has_content or self.work.turns or self.calls or self.prompt.title)
+        return not (self.has_content or self.work.turn or self.calls or self.prompt.title)
 
     def use_model(self, model: str) -> None:
         if model not in self.models and len(self.models) < MAX_MODELS:

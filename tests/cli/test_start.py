@@ -82,6 +82,7 @@ USED = {
     "search": ("the", EVENTS),
     "files": ("last", EVENTS),
     "usage": ("", EVENTS | {"shutil"}),
+    "follow": ("reread --all", EVENTS),
     "stats": ("", EVENTS),
     "ingest": (str(CLAUDE), EVENTS | LOOP | FILES),
     "normalize": (str(CLAUDE), PARSING),

@@ -47,7 +47,7 @@ DIALECTS = (
         reads="Droid's session files",
         tapped_with="`tooltap serve --follow droid`",
         arrives="streams blocks",
-        omits="permission requests, cost, tokens of single requests; exit codes are in texts only",
+        omits="permission requests, cost; tokens of single requests, and exit codes are in texts only",
         unproven="subagents, compaction, interrupts, the settings beside a session, which have its tokens",
     ),
 )
