@@ -25,6 +25,8 @@ from tooltap.cli.common.printing import (
 from tooltap.cli.common.terminal import paged
 
 MAX_SEQ = 2**63 - 1
+SHORTEST_ID = 8
+"""Digits from which on a number may be the beginning of a session's id: lists show as many of an id."""
 
 
 @click.command(
@@ -57,18 +59,16 @@ def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Pa
     SESSION is a session's id, the beginning of it, words of its title, or "last". On a terminal it opens in $PAGER, or
     in less. A call is one line, and consecutive reads and searches share one line.
     """
-    if wanted.isdecimal():
+    if full and as_json:
+        raise click.UsageError("--full and --json exclude each other: --json prints whole events")
+    session = _session(socket, wanted)
+    if session is None:
         if full:
             raise click.UsageError("--full is for sessions, and a number is an event")
         _show_event(socket, int(wanted), view or "display")
         return
     if view is not None:
         raise click.UsageError(f"--view is for events, and {wanted!r} is not the number of an event")
-    if full and as_json:
-        raise click.UsageError("--full and --json exclude each other: --json prints whole events")
-    from tooltap.cli.read.sessions import find_session
-
-    session = find_session(socket, wanted)
     events = _events(socket, session)
     if as_json:
         for line in events:
@@ -76,6 +76,20 @@ def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Pa
         flush()
         return
     _show_session(session, events, full=full)
+
+
+def _session(socket: Path | None, wanted: str) -> dict[str, Any] | None:
+    """Return the session that is wanted; None if an event is. The beginning of a session's id may be a number, too."""
+    from tooltap.cli.read.sessions import UnknownSessionError, find_session
+
+    if wanted.isdecimal() and len(wanted) < SHORTEST_ID:
+        return None
+    try:
+        return find_session(socket, wanted)
+    except UnknownSessionError:
+        if wanted.isdecimal():
+            return None
+        raise
 
 
 def _show_session(session: dict[str, Any], events: Iterator[bytes], *, full: bool) -> None:

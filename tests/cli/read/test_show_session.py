@@ -159,6 +159,18 @@ def test_arguments_may_follow_the_call(tmp_path: Path) -> None:
     assert "✓ Bash make" in lines
 
 
+def test_beginning_of_an_id_may_be_a_number(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        daemon.commit(commit(message("sixes", session="66666666-6666-4666-8666-666666666666")))
+        shown = here("show", "--socket", daemon.path, "66666666")
+        event = here("show", "--socket", daemon.path, "1")
+        missing = here("show", "--socket", daemon.path, "77777777")
+
+    assert (shown.returncode, b"sixes" in shown.stdout) == (0, True)
+    assert json.loads(event.stdout)["text"] == "sixes"
+    assert (missing.returncode, missing.stderr) == (1, b"tooltap: there is no event 77777777\n")
+
+
 def test_calls_that_never_end_hold_back_nothing(tmp_path: Path) -> None:
     with running(tmp_path) as daemon:
         texts = [message(f"text {number}") for number in range(2 * HELD)]
