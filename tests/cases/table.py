@@ -159,3 +159,6 @@ STREAMS: dict[str, tuple[Right, ...]] = {
     "turn-named-after-local-command": (Right("", turns=2, title="please fix the login bug"),),
 }
 """File, or folder of files in order, of `streams` -> its sessions: all that there are. An empty id: the only one."""
+
+TORN = {"claude-torn": ["torn"]}
+"""File of `streams` -> why lines of it, or parts of lines, cannot be read; all other lines can."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cases.table import HOMES, STREAMS, Right
+from tests.cases.table import HOMES, STREAMS, TORN, Right
 from tests.cli.command import here
 from tests.daemon.running import running
 from tests.daemon.taps.test_follow_all import Everything, done
@@ -81,3 +82,11 @@ def test_stream(case: str, tmp_path: Path) -> None:
             sessions = wire.ask("sessions", limit=100)["sessions"]
 
     check(sessions, STREAMS[case])
+
+
+@pytest.mark.parametrize("path", sorted((CASES / "streams").rglob("*.jsonl")), ids=lambda path: path.stem)
+def test_every_line_is_read(path: Path) -> None:
+    events = [json.loads(line) for line in here("normalize", path).stdout.splitlines()]
+
+    assert events
+    assert [one["reason"] for one in events if one["kind"] == "unparsed"] == TORN.get(path.stem, [])
