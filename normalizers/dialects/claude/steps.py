@@ -17,7 +17,7 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.claude.history import History
 from tooltap.normalizers.dialects.claude.reports import COUNTS, message_tokens, requests_of
 from tooltap.normalizers.tools.payload import without_nulls
-from tooltap.normalizers.wire.values import record, string
+from tooltap.normalizers.wire.values import record, request_id, string
 from tooltap.protocol.events import ModelUsage, Usage
 
 MESSAGES = 1_024
@@ -100,8 +100,9 @@ class Steps:
         self._history = history
         self._open = state.open
 
-    def count(self, message: Line, request_id: str | None, *, is_new: bool) -> None:
-        """Take the figures of a message's line. `is_new`: no earlier line of this message was read."""
+    def count(self, message: Line, request: str | None, *, is_new: bool) -> None:
+        """Take the figures of a message's line. `request`: the id of its request. `is_new`: no earlier line of this
+        message was read."""
         message_id = string(message.get("id"))
         if message_id is None:
             return
@@ -121,7 +122,7 @@ class Steps:
                 parser.parent,
                 counts,
                 string(message.get("model")),
-                request=message_id if request_id is None else f"{message_id}/{request_id}",
+                request=request_id(message_id if request is None else f"{message_id}/{request}"),
                 replay=parser.replay,
             )
             while len(self._open) > AGENTS:
@@ -197,7 +198,7 @@ class Steps:
                 **place,
                 **one.counts,
                 model=model,
-                request=step.request if len(step.requests) < 2 else f"{step.request}#{number + 1}",
+                request=step.request and (f"{step.request}#{number + 1}" if len(step.requests) > 1 else step.request),
                 estimated_output_tokens=estimate,
                 replaces=None if before is None else before.event,
                 ts=step.ts,

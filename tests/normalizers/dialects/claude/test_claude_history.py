@@ -24,7 +24,7 @@ def prompt(uuid: str, parent: str | None, second: int = 0, **more: Any) -> dict[
 def answer(uuid: str, parent: str | None, second: int = 0, stop: str = "end_turn", **more: Any) -> dict[str, Any]:
     one = said("assistant", {"type": "text", "text": f"answer {uuid}"}, uuid=uuid, parentUuid=parent, **more)
     one["message"] |= {"model": MODEL, "stop_reason": stop, "usage": {"input_tokens": 100, "output_tokens": 10}}
-    return one | {"timestamp": at(second), "requestId": f"req_{uuid}"}
+    return one | {"timestamp": at(second), "requestId": f"req_0000000000_{uuid}"}
 
 
 def use(call_id: str) -> dict[str, Any]:
@@ -66,7 +66,10 @@ def test_branch_names_its_parent_and_starts_with_its_own_lines() -> None:
 def test_requests_of_a_branchs_history_are_history() -> None:
     steps = of(Usage, read(*BRANCH))
 
-    assert [(step.request, step.replay) for step in steps] == [("msg_a1/req_a1", True), ("msg_a2/req_a2", False)]
+    assert [(step.request, step.replay) for step in steps] == [
+        ("msg_a1/req_0000000000_a1", True),
+        ("msg_a2/req_0000000000_a2", False),
+    ]
 
 
 def test_lines_older_than_their_file_are_history() -> None:

@@ -14,6 +14,7 @@ from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Event, Usage
 
+REQUEST = "msg_0000000000000001/req_00000000000000000001"
 MODEL, ADVISOR = "claude-sonnet-4-5-20250929", "claude-opus-4-5-20251101"
 TEXT, THOUGHT = {"type": "text", "text": "Hello."}, {"type": "thinking", "thinking": "Hm."}
 START = 1_788_256_800_000  # 2026-09-01T10:00:00Z
@@ -31,8 +32,8 @@ def answered(
     uuid: str, second: int, block: dict[str, Any], usage: dict[str, Any], stop: str | None = None, **more: Any
 ) -> dict[str, Any]:
     """A line of the message `m1`."""
-    one = said("assistant", block, uuid=uuid, timestamp=at(second), requestId="req_1", **more)
-    one["message"] |= {"id": "m1", "model": MODEL, "stop_reason": stop, "usage": usage}
+    one = said("assistant", block, uuid=uuid, timestamp=at(second), requestId="req_00000000000000000001", **more)
+    one["message"] |= {"id": "msg_0000000000000001", "model": MODEL, "stop_reason": stop, "usage": usage}
     return one
 
 
@@ -47,14 +48,14 @@ def steps(found: list[Event]) -> list[Usage]:
 def test_step_names_its_request() -> None:
     (step,) = steps(read(asked(), answered("u2", 1, TEXT, tokens(7, 5), "end_turn")))
 
-    assert step.request == "m1/req_1"
+    assert step.request == REQUEST
 
 
 def test_step_without_request_id_is_named_by_its_message() -> None:
     answer = answered("u2", 1, TEXT, tokens(7, 5), "end_turn")
     del answer["requestId"]
 
-    assert [step.request for step in steps(read(asked(), answer))] == ["m1"]
+    assert [step.request for step in steps(read(asked(), answer))] == ["msg_0000000000000001"]
 
 
 def test_step_has_time_of_the_last_line_of_its_message() -> None:
@@ -77,9 +78,9 @@ def test_each_request_of_a_message_is_counted_by_itself() -> None:
     assert [
         (step.request, step.model, step.input_tokens, step.output_tokens) for step in steps(read(asked(), *lines))
     ] == [
-        ("m1/req_1#1", MODEL, 150_001, 20),
-        ("m1/req_1#2", ADVISOR, 159_419, 7_805),
-        ("m1/req_1#3", MODEL, 160_001, 30),
+        (f"{REQUEST}#1", MODEL, 150_001, 20),
+        (f"{REQUEST}#2", ADVISOR, 159_419, 7_805),
+        (f"{REQUEST}#3", MODEL, 160_001, 30),
     ]
 
 
@@ -87,7 +88,7 @@ def test_message_of_one_request_is_one_step() -> None:
     usage = tokens(7, 5, iterations=[{"type": "message", **tokens(7, 5)}])
     (step,) = steps(read(asked(), answered("u2", 1, TEXT, usage, "end_turn")))
 
-    assert (step.request, step.input_tokens, step.output_tokens) == ("m1/req_1", 7, 5)
+    assert (step.request, step.input_tokens, step.output_tokens) == (REQUEST, 7, 5)
 
 
 def test_compaction_before_the_answer_is_a_request_of_its_own() -> None:
@@ -235,3 +236,11 @@ def test_result_after_the_end_of_the_stream_corrects_the_usage() -> None:
         cut.id,
         None,
     ]
+
+
+def test_short_ids_identify_no_request() -> None:
+    """A server that counts its messages gives the same ids in each session."""
+    answer = said("assistant", {"type": "text", "text": "Hi."}, uuid="a1", timestamp=at(1), requestId="req_1")
+    answer["message"] |= {"id": "m1", "model": MODEL, "stop_reason": "end_turn", "usage": {"input_tokens": 7}}
+
+    assert [step.request for step in steps(read(asked(), answer))] == [None]
