@@ -671,9 +671,9 @@ def _own_deletion(root: Root, files: list[Found], *, is_followed: bool) -> Itera
     limit = time.time() - days * DAY
     gone = sum(one.mtime_ms / 1000 < limit for one in files)
     soon = sum(limit <= one.mtime_ms / 1000 < limit + 7 * DAY for one in files)
-    text = (
-        f"{root.agent} deletes session files after {days:g} days ({where}): {gone:,} are older, {soon:,} go in a week"
-    )
+    text = f"{root.agent} deletes session files after {days:g} days ({where})"
+    if gone or soon:
+        text += f"; {counted(gone, 'file is', 'files are')} older, and {counted(soon, 'file')} will be within a week"
     if is_followed:
         yield fine("sessions", f"{text}; the journal keeps what was read")
     else:

@@ -365,9 +365,12 @@ def test_what_lies_in_a_store_and_is_not_read_is_named(home: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (None, "30 days (its default): 2 are older, 1 go in a week"),
-        ('{"cleanupPeriodDays": 99}', "99 days (`cleanupPeriodDays` in {}): 1 are older, 0 go in a week"),
-        ("no JSON", "30 days (its default): 2 are older, 1 go in a week"),
+        (None, "30 days (its default); 2 files are older, and 1 file will be within a week"),
+        (
+            '{"cleanupPeriodDays": 99}',
+            "99 days (`cleanupPeriodDays` in {}); 1 file is older, and 0 files will be within a week",
+        ),
+        ("no JSON", "30 days (its default); 2 files are older, and 1 file will be within a week"),
     ],
 )
 def test_what_the_agent_deletes_is_said(home: Path, settings: str | None, said: str) -> None:
