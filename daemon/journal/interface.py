@@ -16,7 +16,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import anyio
 import msgspec
 
 from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
@@ -295,6 +294,8 @@ class Journal(ABC):
     when a remote journal is replaced: see `on_reset`."""
 
     def __init__(self) -> None:
+        from anyio import Lock  # takes long to import, and the configuration is checked without a journal
+
         self.corrupt = Gaps()
         """The events known to be damaged. A `read` adds all damaged events in the range that it searched; subscribers
         get notices about them."""
@@ -310,7 +311,7 @@ class Journal(ABC):
         it are deleted or damaged, or its call failed."""
         self._reads = self._commits = self._transactions = self._events = 0
         """Counters for `statistics`."""
-        self._pinning = anyio.Lock()
+        self._pinning = Lock()
 
     @property
     @abstractmethod

@@ -18,8 +18,6 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from tooltap.daemon.system.logs import get_logger
-
 BOUNDS = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
 """Lengths of prompts, in tokens, beyond which a price may change. A prompt of size n is longer than n of them."""
 _EPOCH = date(1970, 1, 1)
@@ -83,7 +81,6 @@ LOCAL = "local"
 STATED = "stated"
 """`Rates.matched` of a model whose price the user states."""
 
-_log = get_logger("prices")
 _lock = Lock()
 
 
@@ -165,7 +162,9 @@ def _snapshot() -> Any:
         importlib.import_module("genai_prices")
         return importlib.import_module("genai_prices.data_snapshot").get_snapshot()
     except Exception as error:  # an import runs what it likes: of the package, and of those that it needs
-        _log.warning("costs are not estimated: genai-prices cannot be imported", error=str(error))
+        from tooltap.daemon.system.logs import get_logger  # takes long to import, and commands read prices' types
+
+        get_logger("prices").warning("costs are not estimated: genai-prices cannot be imported", error=str(error))
         return None
 
 
