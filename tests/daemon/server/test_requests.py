@@ -126,10 +126,10 @@ def test_page_of_sessions_fits_a_reply(daemon: Running, wire: Wire) -> None:
         daemon.commit(commit(event(SessionEvent, stream, session=stream, state="updated", title=title), stream=stream))
 
     found: list[str] = []
-    page = wire.ask("sessions")
+    page = wire.ask("sessions", empty=True)
     while "next" in page:
         found += [one["session"] for one in page["sessions"]]
-        page = wire.ask("sessions", before=page["next"])
+        page = wire.ask("sessions", empty=True, before=page["next"])
     found += [one["session"] for one in page["sessions"]]
 
     assert found == [f"s{number}" for number in reversed(range(20))]

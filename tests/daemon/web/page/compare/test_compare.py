@@ -146,9 +146,9 @@ def test_differences_have_signs_and_only_errors_a_judgement(daemon: Running, bro
 
 def test_form_without_sessions_and_list_for_one(daemon: Running, browser: Browser) -> None:
     daemon.commit(
-        session("a", title="Mine", cwd="/src/one"),
-        session("b", title="Other project", cwd="/src/two"),
-        session("c", title="<b>Same</b> project", cwd="/src/one"),
+        session("a", *turn("a", "Go"), title="Mine", cwd="/src/one"),
+        session("b", *turn("b", "Go"), title="Other project", cwd="/src/two"),
+        session("c", *turn("c", "Go"), title="<b>Same</b> project", cwd="/src/one"),
     )
 
     page = shown(browser, "/compare?left=a")
