@@ -13,7 +13,6 @@ from tooltap.daemon.taps.delivery.outbox import Outbox, StreamOptions
 from tooltap.daemon.taps.delivery.tap import BackgroundDelivery
 from tooltap.normalizers.catalog.registry import UnknownDialectError
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 from tooltap.normalizers.wire.recording import Line, Recording
 from tooltap.protocol.frames import Done
@@ -98,6 +97,10 @@ def _dated(batches: Iterator[list[Line | Lost]], dialect: str, changed: int) -> 
 def _first_time(lines: Sequence[Line | Lost], dialect: str) -> tuple[int, int | None]:
     """Return how many lines come before the first one that states a time, and that time; if none does, their number and
     None."""
+    if all(line.t is not None for line in lines if isinstance(line, Line)):
+        return 0, None
+    from tooltap.normalizers.stream.normalizer import StreamNormalizer  # takes long to import
+
     try:
         normalizer = StreamNormalizer(Context(stream="beginning"), dialect)
     except UnknownDialectError:  # the daemon says so

@@ -84,7 +84,7 @@ USED = {
     "usage": ("", EVENTS | {"shutil"}),
     "follow": ("reread --all", EVENTS),
     "stats": ("", EVENTS),
-    "ingest": (str(CLAUDE), EVENTS | LOOP | FILES),
+    "ingest": ("TAPPED", EVENTS | LOOP | FILES),
     "normalize": (str(CLAUDE), PARSING),
     "replay": ("TRACE", PARSING),
     "drift": (str(CLAUDE), BASELINES),
@@ -138,11 +138,20 @@ def test_every_command_is_looked_at() -> None:
 def test_command_imports_only_what_it_uses(name: str, daemon: Running, tmp_path: Path) -> None:
     here("ingest", "--socket", daemon.path, CLAUDE)
     (tmp_path / "EMPTY").touch()
+    tapped = [{"t": 1_790_000_000_000, "dir": "out", "line": line} for line in CLAUDE.read_text().splitlines()]
+    (tmp_path / "TAPPED").write_text("".join(f"{json.dumps(line)}\n" for line in tapped))
     arguments, used = USED[name]
     words = [str(tmp_path / word) if word.isupper() else word for word in arguments.split()]
     found = imported_by(tmp_path, name, *words, TOOLTAP_SOCKET=str(daemon.path))
 
     assert found.end - used == set()
+
+
+def test_ingest_parses_only_what_was_not_dated_when_it_was_received(daemon: Running, tmp_path: Path) -> None:
+    """The lines of a file before the first one that states a time have that time."""
+    used = PARSING | LOOP | FILES
+
+    assert imported_by(tmp_path, "ingest", CLAUDE, TOOLTAP_SOCKET=str(daemon.path)).end - used == set()
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"demo"}))

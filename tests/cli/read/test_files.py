@@ -15,6 +15,8 @@ from tests.daemon.running import Running, running
 from tests.normalizers.reading import FIXTURES
 
 EDIT = FIXTURES / "claude-stream/claude-code-2.1.330/edit.jsonl"
+EDITED = "f3bd2604"
+"""Beginning of the id of its session."""
 PATCH = FIXTURES / "codex-rollout/codex-0.169/patch.jsonl"
 
 
@@ -39,7 +41,7 @@ def asked(daemon: Running, **arguments: Any) -> Any:
 
 
 def test_files_are_listed(daemon: Running) -> None:
-    assert files(daemon, "last") == "M  +1 -1  src/app.py\n"
+    assert files(daemon, EDITED) == "M  +1 -1  src/app.py\n"
 
 
 def test_a_diff_in_a_pipe_is_a_patch(daemon: Running, tmp_path: Path) -> None:
@@ -49,7 +51,7 @@ def test_a_diff_in_a_pipe_is_a_patch(daemon: Running, tmp_path: Path) -> None:
         'import sys\n\n\ndef greet(name):\n    """Return a greeting."""\n    return "Hello, " + name + "!"\n\n\n'
         'def main():\n    for name in sys.argv[1:] or ["world"]:\n'
     )
-    diff = files(daemon, "last", "src/app.py")
+    diff = files(daemon, EDITED, "src/app.py")
     subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=diff.encode(), check=True)
 
     assert 'return "Howdy, " + name' in source.read_text()
@@ -64,12 +66,12 @@ def test_hunks_name_the_calls_that_made_them(daemon: Running) -> None:
     assert (call["kind"], call["name"], call["callId"][:5]) == ("tool-call", "Edit", "toolu")
     assert file["calls"] == file["hunks"][0]["seqs"]
     assert reply["files"] == [{key: value for key, value in file.items() if key not in ("diff", "hunks")}]
-    assert json.loads(files(daemon, "last", "--json")) == asked(daemon)
+    assert json.loads(files(daemon, EDITED, "--json")) == asked(daemon)
 
 
 def test_what_is_not_there_is_one_sentence(daemon: Running) -> None:
     for words, expected in (
-        (("last", "other.py"), "has not changed 'other.py'"),
+        ((EDITED, "other.py"), "has not changed 'other.py'"),
         (("nothing-like-it",), "no session 'nothing-like-it'"),
     ):
         finished = here("files", "--socket", daemon.path, *words)
