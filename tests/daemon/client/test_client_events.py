@@ -64,7 +64,7 @@ def take(request: pytest.FixtureRequest) -> Take:
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    with running(tmp_path) as daemon:
+    with running(tmp_path, retention_days=0) as daemon:  # tests delete old events themselves
         monkeypatch.setenv("TOOLTAP_SOCKET", str(daemon.path))
         yield daemon
 
