@@ -307,7 +307,7 @@ def drift(statistics: dict[str, Any]) -> Finding:
     findings = statistics.get("drift", {}).get("findings", [])
     alarms = sum(finding["severity"] == "alarm" for finding in findings)
     if alarms:
-        text = f"the daemon has found {alarms} changes in agents' output that tooltap misreads"
+        text = f"the daemon has found {counted(alarms, 'change')} in agents' output that tooltap misreads"
         return note("drift", text, "Run `tooltap drift` to see them.")
     return fine("drift", "the daemon has found nothing that tooltap misreads")
 
@@ -591,8 +591,9 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
                 advice = "Make it readable; until then its sessions are not followed."
                 yield problem("sessions", f"cannot read {error.filename}: {error.strerror}", advice)
             if files or not troubles:
-                advice = f"`tooltap serve --follow {agent}` publishes them."
-                yield fine("sessions", f"{agent} has {_counted(root, files)} in {root.path}", advice if files else None)
+                is_unread = bool(files) and agent not in followed
+                what = f"{agent} has {_counted(root, files)} in {root.path}"
+                yield fine("sessions", what, f"`tooltap serve --follow {agent}` publishes them." if is_unread else None)
             deletions += _own_deletion(root, files, is_followed=agent in followed)
         yield from _unread(agent, found)
         if 0 < followed.get(agent, 0) < min(total, MAX_FILES):

@@ -15,7 +15,7 @@ from tooltap.daemon.formats import counted
 
 @click.group("follow", cls=Group, examples=("tooltap follow reread 101730e3",))
 def command() -> None:
-    """Read agents' session files again that retention has deleted from the journal."""
+    """Read session files again whose events retention has deleted."""
 
 
 @command.command(

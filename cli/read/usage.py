@@ -19,6 +19,8 @@ from tooltap.daemon.formats import bound, counted, over_budget
 from tooltap.daemon.system.zone import zone_name
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
+PLACES = 9
+"""Decimal places of a cost in dollars in a pipe; more are errors of addition."""
 
 
 @click.command(
@@ -175,7 +177,7 @@ def _output(row: dict[str, Any]) -> str:
 
 
 _COLUMNS = (
-    _Column("COST", _cost, lambda row: row.get("costUsd", "")),
+    _Column("COST", _cost, lambda row: round(row["costUsd"], PLACES) if "costUsd" in row else ""),
     _Column("INPUT", _of("inputTokens"), lambda row: row["inputTokens"]),
     _Column("OUTPUT", _output, lambda row: row["outputTokens"]),
     _Column("CACHED", _of("cacheReadTokens"), lambda row: row["cacheReadTokens"], 60),

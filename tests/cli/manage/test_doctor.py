@@ -21,11 +21,11 @@ import pytest
 
 from tests.cli.command import COMMAND, environment, here, sentence
 from tests.cli.screen import started
-from tests.daemon.running import Running
+from tests.daemon.running import Running, running
 from tests.daemon.taps.following import CLAUDE, CODEX
 from tests.test_layout import ROOT
 from tooltap import __version__
-from tooltap.daemon.doctor import EXTRAS, search_index
+from tooltap.daemon.doctor import EXTRAS, drift, search_index
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.catalog.registry import agents
 
@@ -397,6 +397,27 @@ def test_each_folder_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (absent,) = [one.text for one in found.findings["sessions"] if one.text.startswith("no folder of sessions")]
     assert f"claude ({home}/gone/projects)" in absent
     assert f"codex ({home}/.codex/sessions)" in absent
+
+
+@pytest.mark.parametrize("agents", [[], ["claude"]])
+def test_following_is_advised_where_it_is_not_done(home: Path, agents: list[str]) -> None:
+    path = home / ".claude" / "projects" / "-ws" / "a.jsonl"
+    path.parent.mkdir(parents=True)
+    shutil.copy(CLAUDE, path)
+    with running(home, follow={"agents": agents, "backfill": "all"}) as daemon:
+        while agents and daemon.stats()["following"]["agents"] != {"claude": 1}:
+            pass
+        found = examined("--socket", daemon.path).findings["sessions"]
+
+    (claude,) = [one for one in found if one.text.startswith("claude has")]
+    assert claude.advice == ("" if agents else "`tooltap serve --follow claude` publishes them.")
+
+
+def test_drift_is_counted_in_words() -> None:
+    findings = [{"severity": "alarm"}, {"severity": "notice"}]
+
+    assert drift({"drift": {"findings": findings}}).text.startswith("the daemon has found 1 change in agents'")
+    assert drift({"drift": {"findings": findings * 2}}).text.startswith("the daemon has found 2 changes in agents'")
 
 
 def write(path: Path, text: str = "{}\n") -> Path:

@@ -159,7 +159,7 @@ def test_prices_subscription_and_budget_of_the_user(tmp_path: Path) -> None:
     ]
     recording = tmp_path / "s.jsonl"
     recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    prices = {"house-model": {"input": 2, "output": 10}}
+    prices: dict[str, dict[str, float]] = {"house-model": {"input": 2, "output": 10}}
     with running(tmp_path, prices=prices, usage={"budget": {"day": 2.5, "month": 100}}) as daemon:
         assert here("ingest", "--socket", daemon.path, recording).returncode == 0
         found = usage(daemon)
@@ -174,6 +174,11 @@ def test_prices_subscription_and_budget_of_the_user(tmp_path: Path) -> None:
         assert found["subscriptions"] == ["claude"]
         assert found["budgets"] == [{"period": "day", "limitUsd": 2.5, "spentUsd": 0.0}]
         assert "not a bill: a subscription pays claude" in at(100, daemon)
+
+    prices = {"house-model": {"input": 0.1, "output": 2}}
+    with running(tmp_path, prices=prices) as daemon:
+        printed = here("usage", "--by", "model", "--socket", daemon.path).stdout.decode()
+        assert printed.splitlines()[1].split("\t")[:2] == ["house-model", "0.3"]  # 0.1 + 0.2 is 0.30000000000000004
 
 
 def test_lower_bounds_are_marked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
