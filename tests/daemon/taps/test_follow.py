@@ -20,6 +20,7 @@ from tests.daemon.taps.following import (
     DOCUMENT,
     FIXTURES,
     GEMINI,
+    NEVER,
     PRINTED,
     Follower,
     append,
@@ -34,8 +35,6 @@ from tests.daemon.taps.following import (
 from tooltap.daemon.taps.stream_ids import recording_id
 
 LINES = lines_of(CLAUDE)
-NEVER = {"suspend_timeout": 1e9, "settle_timeout": 1e9}
-"""The sessions are old: a stream would end, or be settled, wherever its file happens to end for a moment."""
 
 
 @pytest.fixture
