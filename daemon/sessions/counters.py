@@ -7,7 +7,8 @@ stream of its own, or says in one that it has started or resumed a session.
 - The first total of a process that says `process` began at 0. One that says `session` or `lineage` goes on from the
   session's highest total. Of one that says nothing, the tokens of the process's own steps and turns decide: if the
   total is nearer to them than to them plus the earlier total, it began at 0.
-- Processes that go on from each other share one total, so a lower one is of an earlier time.
+- Processes that go on from each other share one total, so a lower one is of an earlier time. It includes what
+  processes that say `process` have used.
 """
 
 from __future__ import annotations
@@ -125,6 +126,7 @@ class Counter(msgspec.Struct, array_like=True):
     amounts: dict[str, Amount] = {}
     """The latest totals, by model."""
     cost: float | None = None
+    scope: Scope | None = None
 
 
 class Counters(msgspec.Struct, omit_defaults=True):
@@ -162,10 +164,10 @@ class Counters(msgspec.Struct, omit_defaults=True):
         if one is None:
             if len(self.running) >= MOST:
                 return {}, None
-            one = Counter(process, agent, self._begins_at_zero(agent, stated))
-            self._share(agent, own=one.own)
+            one = Counter(process, agent, self._begins_at_zero(agent, stated), scope=stated.counter)
+            self._share(agent, own=one.own, scope=one.scope)
             self.running.append(one)
-            if one.own:
+            if one.own and one.scope != "process":
                 self._forget(agent)
             if agent not in self.first:
                 self.first[agent] = stated
@@ -173,8 +175,9 @@ class Counters(msgspec.Struct, omit_defaults=True):
             if not one.own and self.latest.get(agent) != process:
                 return {}, None
             one.own, one.amounts, one.cost = True, {}, None
-            self._share(agent, own=True)
-            self._forget(agent)
+            if one.scope != "process":
+                self._share(agent, own=True)
+                self._forget(agent)
         self.latest[agent] = process
         return self._grow(one, stated)
 
@@ -193,6 +196,9 @@ class Counters(msgspec.Struct, omit_defaults=True):
                 costs[agent] = min(earlier.costs[agent], self.costs[agent])
         known = {(one.process, one.agent) for one in self.running}
         self.running = [*(one for one in earlier.running if (one.process, one.agent) not in known), *self.running]
+        for agent, stated in self.first.items():
+            if stated.counter == "process":
+                self._add(agent, earlier)
         self.totals = earlier.totals | self.totals
         self.costs = earlier.costs | self.costs
         self.first = self.first | earlier.first
@@ -226,7 +232,7 @@ class Counters(msgspec.Struct, omit_defaults=True):
                 continue
             grown[model] = total.beyond(before or Amount())
             one.amounts[model] = total
-            if one.own:
+            if one.own and one.scope != "process":
                 self.totals[name] = msgspec.structs.replace(total)
             else:
                 self.totals.setdefault(name, Amount()).add(grown[model])
@@ -234,14 +240,24 @@ class Counters(msgspec.Struct, omit_defaults=True):
             return grown, None
         reached = one.cost if one.own else self.costs.get(one.agent)
         one.cost = stated.cost
-        self.costs[one.agent] = stated.cost if one.own else max(stated.cost, reached or 0.0)
-        return grown, max(0.0, stated.cost - (reached or 0.0))
+        growth = max(0.0, stated.cost - (reached or 0.0))
+        is_alone = one.own and one.scope != "process"
+        self.costs[one.agent] = stated.cost if is_alone else self.costs.get(one.agent, 0.0) + growth
+        return grown, growth
 
-    def _share(self, agent: str, *, own: bool) -> None:
-        """Count the totals of an agent's processes each by itself, or as one."""
+    def _add(self, agent: str, earlier: Counters) -> None:
+        """Add the totals of an earlier row to those of an agent's processes."""
+        for name in _of(agent, self.totals.keys() & earlier.totals.keys()):
+            self.totals[name].add(earlier.totals[name])
+        if agent in self.costs and agent in earlier.costs:
+            self.costs[agent] += earlier.costs[agent]
+
+    def _share(self, agent: str, *, own: bool, scope: Scope | None = None) -> None:
+        """Count the totals of an agent's processes each by itself, or as one. `scope`: that of the process because of
+        which this is done. A process that says `process` is always by itself, and makes no total of a session so."""
         for one in self.running:
-            if one.agent == agent:
-                one.own = own
+            if one.agent == agent and one.scope != "process":
+                one.own = own and not (scope == "process" and one.scope is not None)
 
     def _forget(self, agent: str) -> None:
         for name in _of(agent, list(self.totals)):

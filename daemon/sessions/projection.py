@@ -54,7 +54,9 @@ class Projection(ABC):
             if (rule := _RULES.get(entry.kind)) is not None:
                 rule(self, stream, row, seq, entry)
         for fork, parent in {**found, **copies}.items():
-            if (known := self._known(fork)) is not None and known.forked_from is None:
+            known = self._known(fork)
+            # What a session continues under a new id is its own.
+            if known is not None and known.forked_from is None and known.resumes is None:
                 self._change(fork, known).forked_from = parent
 
     def end_stream(self, stream: str) -> None:

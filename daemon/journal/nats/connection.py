@@ -245,6 +245,7 @@ class Connection:
         deadline = None if timeout is None else begun + timeout
         wait = RETRY_FIRST
         me = object()
+        has_answered = False
         try:
             while not self._closed.is_set():
                 try:
@@ -253,7 +254,9 @@ class Connection:
                         if self._verified != self.connections:
                             await self._verify()
                         if self._client.is_connected:  # else `_disconnected` is about to be called
-                            return await ask(*arguments)
+                            answer = await ask(*arguments)
+                            has_answered = True
+                            return answer
                 except (AwayError, TimeoutError) as error:
                     why = self._unanswered = self._unreachable(self.problem or str(error) or NO_ANSWER)
                     self._wait(me, why, clock() - begun)
@@ -268,7 +271,7 @@ class Connection:
             raise JournalError("the journal is closed")
         finally:
             self._waiting.pop(me, None)
-            if self._logged_waiting and not self._waiting and self.connected:
+            if has_answered and self._logged_waiting and not self._waiting:
                 self._logged_waiting = False
                 _log.info("the journal answers again", journal=str(self.place))
 

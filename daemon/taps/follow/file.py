@@ -585,7 +585,7 @@ class FollowedFile:
         covered, others = await self._covered()
         live = self._ingest.live
         now = self._setting.clock()
-        keep = keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, now, self._own)
+        keep = keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, mtime, now, self._own)
 
         def noted(items: list[Item]) -> list[Item]:
             self._note_times(items)

@@ -9,6 +9,7 @@ not matter how late either stream reaches the daemon.
 - If a publisher does not state the start of the agent, its span is extended by `grace` before its first line and after
   its end, because an agent prints and writes an event at slightly different times.
 - A line with a time before its file existed was written at an unknown time since then.
+- A line before the first that states a time was written when the file was last changed.
 - An open tap covers everything from its start on. A suspended one may be resumed, so nothing can be decided, and the
   file waits. It also waits while the role of a tap in the session is not durable yet.
 - Another file stream with the same file name is an earlier state of the same file, which was truncated or moved, and so
@@ -152,13 +153,14 @@ def keeps(
     horizon: int,
     covered: Sequence[Span],
     taps: Mapping[str, StreamInfo],
+    mtime: int,
     now: int,
     own: OwnFiles,
 ) -> Keep:
     """Return a filter for the items of each line of a file stream. The filter updates `info`.
 
     `statistics`: statistics of the stream, updated meanwhile; `covered`: spans covered by other streams; `taps`: stream
-    id -> info of the taps in `covered`; `own`: files of subagents.
+    id -> info of the taps in `covered`; `mtime`: time of the file's last change; `own`: files of subagents.
     """
 
     def keep(items: list[Item]) -> list[Item]:
@@ -166,9 +168,10 @@ def keeps(
         if is_too_old(items, statistics, horizon):
             info.left_out = True
             return []
-        ts = _time(items)
-        if ts is None:
+        if not items:
             return items
+        if (ts := _time(items)) is None:
+            ts = mtime
         first, last = (info.missing_at, now) if info.missing_at is not None and ts < info.missing_at else (ts, ts)
         covers = [span for span in covered if span.has(first, last)]
         info.left_out = bool(covers)

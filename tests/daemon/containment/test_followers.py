@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.daemon.running import TIMEOUT, Running, running
-from tests.daemon.taps.following import CLAUDE, CODEX, append, lines_of, named, title_line
+from tests.daemon.taps.following import CLAUDE, CODEX, NEVER, append, lines_of, named, title_line
 from tooltap.daemon import app
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.follow import watch
@@ -36,7 +36,7 @@ def following(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
     projects.mkdir(parents=True)
     (directory / "CODEX_HOME" / "sessions").mkdir(parents=True)
     follow = {"agents": ["claude", "codex"], "grace": 0.0, "rescan": 0.1, "jobs": 1}
-    with running(directory, follow=follow) as daemon:
+    with running(directory, follow=follow, **NEVER) as daemon:
         yield daemon, [projects / f"{name}.jsonl" for name in NAMES]
 
 

@@ -82,7 +82,7 @@ def test_view_that_cannot_be_committed_is_made_again(tmp_path: Path, monkeypatch
 
 
 def test_failure_that_cannot_be_stated_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    raise_for(monkeypatch, rewriter, "_envelope", lambda result, now: result.stream == "a", 2)
+    raise_for(monkeypatch, rewriter, "_envelope", lambda result: result.stream == "a", 2)
     with viewing(tmp_path, SHOW) as daemon:
         publish_all(daemon)
         until(lambda: viewed(daemon) == ["b", "c"] and not daemon.stats()["rewriting"]["running"])

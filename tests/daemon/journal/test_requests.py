@@ -20,7 +20,7 @@ from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.sessions import rebuild_sessions
 from tooltap.daemon.sessions.repetitions import as_history
 from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.events import Message, Usage, decode
+from tooltap.protocol.events import Message, SessionEvent, Usage, decode
 from tooltap.protocol.frames import UsageRequest
 from tooltap.traces.replay import Covered, EventDiff
 
@@ -77,6 +77,19 @@ async def test_session_with_requests_of_its_own_is_no_fork(journal: Journal) -> 
     await journal.commit(commit(usage("m1/r1", "b", "own", 2), stream="b", base=1))
     assert [one.get("forkedFrom") for one in await journal.sessions()] == [None, None]
     assert await counted(journal) == {"other": 100, "own": 100}
+
+
+async def test_session_that_continues_another_is_no_fork(journal: Journal) -> None:
+    await journal.commit(commit(usage("m1/r1", "a", "first"), stream="a"))
+    continues = event(SessionEvent, "b", session="second", state="started", resumes="first")
+    repeated, new = usage("m1/r1", "b", "second", 2), usage("m2/r2", "b", "second", 3)
+    await journal.commit(commit(continues, repeated, new, stream="b", lines=3))
+
+    assert {one["session"]: (one.get("forkedFrom"), one.get("resumes")) for one in await journal.sessions()} == {
+        "first": (None, None),
+        "second": (None, "first"),
+    }
+    assert await counted(journal) == {"first": 100, "second": 100}
 
 
 async def test_request_of_another_provider_is_another(journal: Journal) -> None:

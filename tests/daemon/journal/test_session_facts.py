@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
+from tests.daemon.publishing import NOW, Clock, publish, streams_on
 from tooltap.daemon.journal.interface import Journal
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Message, PermissionRequest, PermissionResponse, SessionEvent, Turn
@@ -86,16 +87,19 @@ async def test_without_turns_the_time_is_from_first_to_last(journal: Journal) ->
     assert (await the_session(journal))["durationMs"] == 3_000
 
 
+@pytest.mark.usefixtures("toy")
 async def test_end_of_a_stream_is_no_activity(journal: Journal) -> None:
-    await journal.commit(commit(turn("started", ts=1_000), call("1", ts=5_000)))
-    closed = [
-        result("1", ts=99_000, id="s:1c:0", status="interrupted", synthetic=True),
-        turn("cancelled", ts=99_000, id="s:1c:1", ended_by="eof", synthetic=True),
-    ]
-    await journal.commit(commit(*closed, base=1, state="ended"))
+    clock = Clock()
+    async with streams_on(journal, clock) as streams:
+        publisher = await publish(streams)
+        await publisher.lines({"do": "begin"})
+        clock.now += 4_000
+        await publisher.lines({"do": "call", "id": "1", "name": "Bash", "input": {"command": "ls"}})
+        clock.now += 94_000
+        await streams.end("s")
 
     session = await the_session(journal)
-    assert (session["lastTs"], session["durationMs"], session["status"]) == (5_000, 4_000, "interrupted")
+    assert (session["lastTs"], session["durationMs"], session["status"]) == (NOW + 4_000, 4_000, "interrupted")
 
 
 async def test_calls_by_family_and_time(journal: Journal) -> None:

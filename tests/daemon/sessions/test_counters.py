@@ -88,6 +88,27 @@ def test_two_processes_that_count_by_themselves_in_turns() -> None:
     assert Total.of(usage_of(events)).amount.input_tokens == 230
 
 
+def test_total_of_a_session_includes_its_processes() -> None:
+    """A file states the session's totals. While a tap reports a process, the file's lines are left out."""
+    first, tapped = total("file", 100, 10, 0.5, counter="lineage"), total("tap", 50, 5, 0.25, counter="process")
+    later = total("file", 180, 18, 1.0, counter="lineage")
+    for events, expected in (
+        ([first, tapped], (150, 15, 0.75)),
+        ([first, tapped, later], (180, 18, 1.0)),
+        ([tapped, later], (180, 18, 1.0)),
+        ([first, tapped, later, total("tap", 60, 6, 0.375, counter="process")], (190, 19, 1.125)),
+    ):
+        found = Total.of(usage_of(events))
+        assert (found.amount.input_tokens, found.amount.output_tokens, found.dollars) == expected
+
+
+def test_total_of_a_session_after_several_processes() -> None:
+    """And after a process that began again at 0."""
+    processes = [total(name, prompt, counter="process") for name, prompt in (("a", 100), ("b", 50), ("b", 20))]
+    found = Total.of(usage_of([*processes, total("c", 200, counter="session")]))
+    assert found.amount.input_tokens == 200
+
+
 def test_process_that_says_nothing_is_told_by_its_own_steps() -> None:
     first = [step("a", 100), total("a", 100, cost=0.5)]
     assert figures([*first, step("b", 120), total("b", 120, cost=0.6)]) == (220, 0, 1.1)

@@ -28,6 +28,9 @@ PRINTED = FIXTURES / "claude-stream" / "claude-code-2.1.330" / "shell-fails.json
 CODEX = FIXTURES / "codex-rollout" / "codex-0.169" / "patch.jsonl"
 GEMINI = FIXTURES / "gemini-chat" / "gemini-0.61.0" / "read.jsonl"
 DOCUMENT = FIXTURES / "gemini-chat" / "gemini-written" / "document.json"
+NEVER = {"suspend_timeout": 1e9, "settle_timeout": 1e9}
+"""Settings for recordings of old sessions that grow: else a stream ends, or is settled, wherever its file ends for a
+moment."""
 
 _REQUEST = re.compile(rb'"(?:requestId|id)":"(?:req|msg)_')
 _TIMESTAMP = re.compile(rb'(?<="timestamp":")\d{4}-\d\d-\d\dT[\d:.]+Z')

@@ -20,6 +20,7 @@ from tests.daemon.taps.following import (
     DOCUMENT,
     FIXTURES,
     GEMINI,
+    NEVER,
     PRINTED,
     Follower,
     append,
@@ -39,7 +40,7 @@ LINES = lines_of(CLAUDE)
 @pytest.fixture
 def follower(tmp_path: Path) -> Iterator[Follower]:
     follower = Follower(tmp_path)
-    follower.settings["suspend_timeout"] = 1e9  # the sessions are old
+    follower.settings |= NEVER
     with follower:
         yield follower
 
@@ -123,7 +124,7 @@ def test_repeated_kills_ingest_each_line_once(tmp_path: Path) -> None:
     """The files grow by chunks that end anywhere; the daemon is killed at any point."""
     chance = random.Random(5)
     follower = Follower(tmp_path, turn_bytes=2_000)
-    follower.settings |= {"snapshot_bytes": 4_096, "suspend_timeout": 1e9}  # the sessions are old
+    follower.settings |= {"snapshot_bytes": 4_096, **NEVER}
     files = {
         follower.session: (CLAUDE, "claude-transcript", CLAUDE_SESSION),
         follower.rollouts / "rollout-1.jsonl": (CODEX, "codex-rollout", "01a1ffd9-ba6f-7181-86d4-0540301f722d"),
