@@ -36,6 +36,7 @@ from tooltap.traces.recording.reader import TracedStream, read_manifest, read_st
 STREAMS = 3
 """Maximum streams of an agent in which the same place is renamed."""
 SUFFIX = "Next"
+NULL = Shape(types={"null"})
 
 
 class Place(NamedTuple):
@@ -44,7 +45,7 @@ class Place(NamedTuple):
     path: str
     is_type: bool
     expected: bool
-    """Whether the key is expected in every such object of the agent."""
+    """Whether the key is expected in every such object of the agent, and some value of it is known."""
 
 
 class Report(msgspec.Struct):
@@ -114,7 +115,8 @@ def _places(shape: Shape, known: Shape, path: str) -> Iterator[Place]:
             if key not in ours.keys or key == DATA_KEY:
                 continue
             is_type = key in TAG_KEYS and below.word is not None
-            expected = not is_type and not ours.few and key not in ours.optional
+            was_null = ours.keys[key] == NULL and below != NULL
+            expected = not (is_type or ours.few or key in ours.optional or was_null)
             yield Place(f"{place}.{key}", is_type, expected)
             yield from _places(below, ours.keys[key], f"{place}.{key}")
 
