@@ -12,7 +12,7 @@ from tooltap.protocol.events import SessionEvent
 
 def test_unknown_session_says_so_and_suggests_others(daemon: Running, browser: Browser) -> None:
     daemon.commit(
-        commit(event(SessionEvent, state="started", title="Repair the greeter")),
+        commit(event(SessionEvent, state="started", title="Repair the greeter"), message("Done.")),
         commit(message("x", "t", session="another"), stream="t"),
     )
 
