@@ -95,7 +95,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     for recording in recordings():
         arguments = f"{recording.stream}={recording.framing}={recording.path}"
         agents.setdefault(recording.path.parent, []).append(arguments)
-    with DaemonProcess(tmp_path_factory.mktemp("daemon")).wait_ready() as daemon, daemon.connect() as subscriber:
+    directory = tmp_path_factory.mktemp("daemon")
+    config = directory / "tooltap.toml"
+    config.write_text("settle_timeout = 1e9\n")
+    with DaemonProcess(directory, "--config", config).wait_ready() as daemon, daemon.connect() as subscriber:
         subscriber.send("subscribe", after="start")
         subscriber.until("live")
         publishers = [

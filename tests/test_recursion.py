@@ -29,6 +29,7 @@ FILE = "a value of a file that its owner reads, not the daemon"
 SHAPES = "shapes, which have a depth of their own"
 INTERRUPTED = "to close a call makes no room: only a call that is acknowledged does"
 ARRAY = "an array is read only if all of it are objects"
+HELD_ONCE = "lines are held once, and no line that is released is held again"
 NOT_ITSELF = "calls another function or method of this name"
 
 BOUNDED = {
@@ -38,6 +39,9 @@ BOUNDED = {
     "normalizers/dialects/happier/__init__.py:_is_legacy": LINE,
     "normalizers/dialects/codex/answers.py:read_answer": LINE,
     "normalizers/dialects/codex/items.py:snake_keys": LINE,
+    "normalizers/dialects/codex/rollout.py:_find_session": HELD_ONCE,
+    "normalizers/dialects/codex/rollout.py:_release_lines": HELD_ONCE,
+    "normalizers/dialects/codex/rollout.py:read": HELD_ONCE,
     "normalizers/dialects/claude/reports.py:_hook": NOT_ITSELF,
     "daemon/taps/follow/stores.py:position_after": NOT_ITSELF,
     "daemon/taps/follow/stores.py:read_from": NOT_ITSELF,

@@ -10,7 +10,7 @@ from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
 from tests.daemon.web.page.reading import read, shown
-from tooltap.protocol.events import SessionEvent, ToolResult, Turn
+from tooltap.protocol.events import SessionEvent, ToolResult, Turn, Usage
 
 HOSTILE = "\"><script>alert(1)</script>' \x1b]0;x\x07\u202egnp.exe"
 NAMES = ("files", "usage", "plan", "details")
@@ -148,3 +148,19 @@ def test_details_are_what_the_session_and_its_streams_say(daemon: Running, brows
     assert [one.text for one in page.one("ul", class_="paths").all("li")] == ["Read", "Bash"]
     assert page.one("ul", class_="servers").text.split() == ["notes", "connected"]
     assert "tooltap show session-1" in [one.text for one in page.all("code")]
+
+
+def test_table_of_turns_has_short_marks_of_lower_bounds(daemon: Running, browser: Browser) -> None:
+    tokens = {"input_tokens": 1_000, "output_tokens": 3, "estimated_output_tokens": 675}
+    daemon.commit(
+        commit(
+            event(Turn, line=1, turn="t", state="started"),
+            event(Usage, line=2, turn="t", scope="step", model="claude-opus-4-5", **tokens),
+            lines=2,
+        )
+    )
+
+    table = shown(browser, "/sessions/session-1/usage").one("table", class_="turn-table")
+
+    *_, output, cost, _ = table.all("td")
+    assert (output.text, cost.text) == ("≥ 3", "≥ $0.0051")

@@ -1,58 +1,5 @@
 PRAGMA foreign_keys=OFF;
 BEGIN TRANSACTION;
-CREATE TABLE `workspace` (
-          `id` text PRIMARY KEY,
-          `type` text NOT NULL,
-          `name` text DEFAULT '' NOT NULL,
-          `branch` text,
-          `directory` text,
-          `extra` text,
-          `project_id` text NOT NULL,
-          `time_used` integer NOT NULL,
-          CONSTRAINT `fk_workspace_project_id_project_id_fk` FOREIGN KEY (`project_id`) REFERENCES `project`(`id`) ON DELETE CASCADE
-        );
-CREATE TABLE `data_migration` (
-          `name` text PRIMARY KEY,
-          `time_completed` integer NOT NULL
-        );
-CREATE TABLE `account_state` (
-          `id` integer PRIMARY KEY,
-          `active_account_id` text,
-          `active_org_id` text,
-          CONSTRAINT `fk_account_state_active_account_id_account_id_fk` FOREIGN KEY (`active_account_id`) REFERENCES `account`(`id`) ON DELETE SET NULL
-        );
-CREATE TABLE `account` (
-          `id` text PRIMARY KEY,
-          `email` text NOT NULL,
-          `url` text NOT NULL,
-          `access_token` text NOT NULL,
-          `refresh_token` text NOT NULL,
-          `token_expiry` integer,
-          `time_created` integer NOT NULL,
-          `time_updated` integer NOT NULL
-        );
-CREATE TABLE `control_account` (
-          `email` text NOT NULL,
-          `url` text NOT NULL,
-          `access_token` text NOT NULL,
-          `refresh_token` text NOT NULL,
-          `token_expiry` integer,
-          `active` integer NOT NULL,
-          `time_created` integer NOT NULL,
-          `time_updated` integer NOT NULL,
-          CONSTRAINT `control_account_pk` PRIMARY KEY(`email`, `url`)
-        );
-CREATE TABLE `credential` (
-          `id` text PRIMARY KEY,
-          `integration_id` text,
-          `label` text NOT NULL,
-          `value` text NOT NULL,
-          `connector_id` text,
-          `method_id` text,
-          `active` integer,
-          `time_created` integer NOT NULL,
-          `time_updated` integer NOT NULL
-        );
 CREATE TABLE `event_sequence` (
           `aggregate_id` text PRIMARY KEY,
           `seq` integer NOT NULL,
@@ -126,24 +73,6 @@ INSERT INTO event VALUES('evt_2178532e9001y5KT24GRH8uN6x','ses_de87ad2e0ffeXXe7j
 INSERT INTO event VALUES('evt_2178533b4001nxE6TC4jTktxcK','ses_de87ad2e0ffeXXe7jG7NvEtHlP',25,'message.updated.1','{"sessionID":"ses_de87ad2e0ffeXXe7jG7NvEtHlP","info":{"id":"msg_217853016001Ov5MKpGBO194U0","sessionID":"ses_de87ad2e0ffeXXe7jG7NvEtHlP","role":"assistant","time":{"created":1795690934294,"completed":1795690935220},"parentID":"msg_217852fb8001wI7BIQBYv5YNdp","modelID":"fake-model","providerID":"fake","mode":"build","agent":"build","path":{"cwd":"/tmp/ws","root":"/tmp/ws"},"cost":0.00153,"tokens":{"total":1242,"input":300,"output":35,"reasoning":7,"cache":{"read":900,"write":0}},"finish":"stop"}}');
 INSERT INTO event VALUES('evt_217853db4001mN1qPeucdEzP4M','ses_de87ad2e0ffeXXe7jG7NvEtHlP',26,'session.updated.1','{"sessionID":"ses_de87ad2e0ffeXXe7jG7NvEtHlP","info":{"id":"ses_de87ad2e0ffeXXe7jG7NvEtHlP","slug":"witty-harbor","projectID":"global","directory":"/tmp/ws","path":"","summary":{"additions":0,"deletions":0,"files":0},"cost":0.0045899999999999995,"tokens":{"input":900,"output":105,"reasoning":21,"cache":{"read":2700,"write":0}},"title":"Parent (fork #1)","agent":"build","model":{"id":"fake-model","providerID":"fake","variant":"default"},"version":"1.18.33","time":{"created":1795690933535,"updated":1795690937745}}}');
 INSERT INTO event VALUES('evt_217853f0d0015rDd2t4qJd6fT2','ses_de87ad2e0ffeXXe7jG7NvEtHlP',27,'message.updated.1','{"sessionID":"ses_de87ad2e0ffeXXe7jG7NvEtHlP","info":{"id":"msg_217852fb8001wI7BIQBYv5YNdp","sessionID":"ses_de87ad2e0ffeXXe7jG7NvEtHlP","role":"user","time":{"created":1795690934200},"summary":{"diffs":[]},"agent":"build","model":{"providerID":"fake","modelID":"fake-model"}}}');
-CREATE TABLE `permission` (
-          `id` text PRIMARY KEY,
-          `project_id` text NOT NULL,
-          `action` text NOT NULL,
-          `resource` text NOT NULL,
-          `time_created` integer NOT NULL,
-          `time_updated` integer NOT NULL,
-          CONSTRAINT `fk_permission_project_id_project_id_fk` FOREIGN KEY (`project_id`) REFERENCES `project`(`id`) ON DELETE CASCADE
-        );
-CREATE TABLE `project_directory` (
-          `project_id` text NOT NULL,
-          `directory` text NOT NULL,
-          `type` text,
-          `strategy` text,
-          `time_created` integer NOT NULL,
-          CONSTRAINT `project_directory_pk` PRIMARY KEY(`project_id`, `directory`),
-          CONSTRAINT `fk_project_directory_project_id_project_id_fk` FOREIGN KEY (`project_id`) REFERENCES `project`(`id`) ON DELETE CASCADE
-        );
 CREATE TABLE `project` (
           `id` text PRIMARY KEY,
           `worktree` text NOT NULL,
@@ -206,13 +135,6 @@ INSERT INTO part VALUES('prt_217852fd9001MG2gvdzyHq6VjA','msg_217852fb8001wI7BIQ
 INSERT INTO part VALUES('prt_2178531ff001EkBxrvFbrnwTka','msg_217853016001Ov5MKpGBO194U0','ses_de87ad2e0ffeXXe7jG7NvEtHlP',1795690934784,1795690934785,'{"snapshot":"4b825dc642cb6eb9a060e54bf8d69288fbee4904","type":"step-start"}');
 INSERT INTO part VALUES('prt_21785320d001a75sNRpGmqxG9z','msg_217853016001Ov5MKpGBO194U0','ses_de87ad2e0ffeXXe7jG7NvEtHlP',1795690934798,1795690934838,'{"type":"text","text":"Third.","time":{"start":1795690934797,"end":1795690934837}}');
 INSERT INTO part VALUES('prt_2178532e50011GheABcJmmWOLG','msg_217853016001Ov5MKpGBO194U0','ses_de87ad2e0ffeXXe7jG7NvEtHlP',1795690935013,1795690935016,'{"reason":"stop","snapshot":"4b825dc642cb6eb9a060e54bf8d69288fbee4904","type":"step-finish","tokens":{"total":1242,"input":300,"output":35,"reasoning":7,"cache":{"write":0,"read":900}},"cost":0.00153}');
-CREATE TABLE `session_context_epoch` (
-          `session_id` text PRIMARY KEY,
-          `baseline` text NOT NULL,
-          `snapshot` text NOT NULL,
-          `baseline_seq` integer NOT NULL,
-          CONSTRAINT `fk_session_context_epoch_session_id_session_id_fk` FOREIGN KEY (`session_id`) REFERENCES `session`(`id`) ON DELETE CASCADE
-        );
 CREATE TABLE `session_input` (
           `id` text PRIMARY KEY,
           `session_id` text NOT NULL,
@@ -278,57 +200,9 @@ CREATE TABLE `todo` (
           CONSTRAINT `todo_pk` PRIMARY KEY(`session_id`, `position`),
           CONSTRAINT `fk_todo_session_id_session_id_fk` FOREIGN KEY (`session_id`) REFERENCES `session`(`id`) ON DELETE CASCADE
         );
-CREATE TABLE `session_share` (
-          `session_id` text PRIMARY KEY,
-          `id` text NOT NULL,
-          `secret` text NOT NULL,
-          `url` text NOT NULL,
-          `time_created` integer NOT NULL,
-          `time_updated` integer NOT NULL,
-          CONSTRAINT `fk_session_share_session_id_session_id_fk` FOREIGN KEY (`session_id`) REFERENCES `session`(`id`) ON DELETE CASCADE
-        );
 CREATE TABLE IF NOT EXISTS "migration" (id TEXT PRIMARY KEY, time_completed INTEGER NOT NULL);
-INSERT INTO migration VALUES('20260127222353_familiar_lady_ursula',1795690889306);
-INSERT INTO migration VALUES('20260211171708_add_project_commands',1795690889325);
-INSERT INTO migration VALUES('20260213144116_wakeful_the_professor',1795690889325);
-INSERT INTO migration VALUES('20260225215848_workspace',1795690889325);
-INSERT INTO migration VALUES('20260227213759_add_session_workspace_id',1795690889325);
-INSERT INTO migration VALUES('20260228203230_blue_harpoon',1795690889325);
-INSERT INTO migration VALUES('20260303231226_add_workspace_fields',1795690889326);
-INSERT INTO migration VALUES('20260309230000_move_org_to_state',1795690889326);
-INSERT INTO migration VALUES('20260312043431_session_message_cursor',1795690889346);
-INSERT INTO migration VALUES('20260323234822_events',1795690889347);
-INSERT INTO migration VALUES('20260410174513_workspace-name',1795690889347);
-INSERT INTO migration VALUES('20260413175956_chief_energizer',1795690889347);
-INSERT INTO migration VALUES('20260423070820_add_icon_url_override',1795690889347);
-INSERT INTO migration VALUES('20260427172553_slow_nightmare',1795690889347);
-INSERT INTO migration VALUES('20260428004200_add_session_path',1795690889347);
-INSERT INTO migration VALUES('20260501142318_next_venus',1795690889347);
-INSERT INTO migration VALUES('20260504145000_add_sync_owner',1795690889347);
-INSERT INTO migration VALUES('20260507164347_add_workspace_time',1795690889347);
-INSERT INTO migration VALUES('20260510033149_session_usage',1795690889347);
-INSERT INTO migration VALUES('20260511000411_data_migration_state',1795690889367);
-INSERT INTO migration VALUES('20260511173437_session-metadata',1795690889367);
-INSERT INTO migration VALUES('20260601010001_normalize_storage_paths',1795690889367);
-INSERT INTO migration VALUES('20260601202201_amazing_prowler',1795690889367);
-INSERT INTO migration VALUES('20260602002951_lowly_union_jack',1795690889367);
-INSERT INTO migration VALUES('20260602182828_add_project_directories',1795690889367);
-INSERT INTO migration VALUES('20260603001617_session_message_projection_indexes',1795690889368);
-INSERT INTO migration VALUES('20260603040000_session_message_projection_order',1795690889390);
-INSERT INTO migration VALUES('20260603141458_session_input_inbox',1795690889390);
-INSERT INTO migration VALUES('20260603160727_jittery_ezekiel_stane',1795690889390);
-INSERT INTO migration VALUES('20260604172448_event_sourced_session_input',1795690889391);
-INSERT INTO migration VALUES('20260605003541_add_session_context_snapshot',1795690889391);
-INSERT INTO migration VALUES('20260605042240_add_context_epoch_agent',1795690889391);
-INSERT INTO migration VALUES('20260611035744_credential',1795690889391);
-INSERT INTO migration VALUES('20260611192811_lush_chimera',1795690889391);
-INSERT INTO migration VALUES('20260612174303_project_dir_strategy',1795690889391);
-INSERT INTO migration VALUES('20260622142730_simplify_session_context_epoch',1795690889391);
-INSERT INTO migration VALUES('20260622170816_reset_v2_session_state',1795690889391);
-INSERT INTO migration VALUES('20260622202450_simplify_session_input',1795690889394);
 CREATE UNIQUE INDEX `event_aggregate_seq_idx` ON `event` (`aggregate_id`,`seq`);
 CREATE INDEX `event_aggregate_type_seq_idx` ON `event` (`aggregate_id`,`type`,`seq`);
-CREATE UNIQUE INDEX `permission_project_action_resource_idx` ON `permission` (`project_id`,`action`,`resource`);
 CREATE INDEX `message_session_time_created_id_idx` ON `message` (`session_id`,`time_created`,`id`);
 CREATE INDEX `part_message_id_id_idx` ON `part` (`message_id`,`id`);
 CREATE INDEX `part_session_idx` ON `part` (`session_id`);
