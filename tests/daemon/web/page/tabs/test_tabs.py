@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -151,7 +152,7 @@ def test_details_are_what_the_session_and_its_streams_say(daemon: Running, brows
 
 
 def test_table_of_turns_has_short_marks_of_lower_bounds(daemon: Running, browser: Browser) -> None:
-    tokens = {"input_tokens": 1_000, "output_tokens": 3, "estimated_output_tokens": 675}
+    tokens: dict[str, Any] = {"input_tokens": 1_000, "output_tokens": 3, "estimated_output_tokens": 675}
     daemon.commit(
         commit(
             event(Turn, line=1, turn="t", state="started"),
