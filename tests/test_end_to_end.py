@@ -71,13 +71,14 @@ def timeless(event: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in event.items() if key not in BY_RECEIPT}
 
 
-def of_sessions_apart(recordings: list[Recording]) -> Iterator[Recording]:
-    """Recordings of which no two have a session in common: the daemon has each event of a session once."""
-    known: set[str] = set()
+def apart(recordings: list[Recording]) -> Iterator[Recording]:
+    """Recordings of which no two have a session or a request in common: the daemon has each event of a session once,
+    and counts each request once."""
+    known: set[tuple[str, str]] = set()
     for one in recordings:
-        sessions = {event["session"] for event in one.expected()}
-        if known.isdisjoint(sessions):
-            known |= sessions
+        stated = {(key, event[key]) for event in one.expected() for key in ("session", "request") if key in event}
+        if known.isdisjoint(stated):
+            known |= stated
             yield one
 
 
@@ -85,7 +86,7 @@ def of_sessions_apart(recordings: list[Recording]) -> Iterator[Recording]:
 def recordings() -> list[Recording]:
     """Traces first, which repeat other recordings."""
     paths = sorted(FIXTURES.glob("*/*/*.jsonl"), key=lambda path: (path.parts[-3] != "tooltap-trace", path))
-    return list(of_sessions_apart([Recording(path) for path in paths]))
+    return list(apart([Recording(path) for path in paths]))
 
 
 @pytest.fixture(scope="module")
