@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import cycle
@@ -34,7 +33,7 @@ _ID = re.compile(rb'"(?:sessionId|session_id|id)":\s*"([0-9a-f-]{36})"')
 STORES = {
     "transcript": ".claude/projects/-work-{number}/{id}.jsonl",
     "rollout": ".codex/sessions/2026/11/rollout-2026-11-21T10-00-00-{id}.jsonl",
-    "chat": ".gemini/tmp/project-{number}/chats/session-{id}.jsonl",
+    "gemini-chat": ".gemini/tmp/project-{number}/chats/session-{id}.jsonl",
 }
 """Word in the name of a folder of recordings -> path at which the agent stores such a file."""
 
@@ -75,11 +74,11 @@ def stored(folder: Path) -> list[Path]:
 
 
 def fill(home: Path, recordings: list[Path], sessions: int = SESSIONS) -> Home:
-    """Store sessions in a home, each under an id of its own."""
+    """Store sessions in a home, each under an id of its own that begins as the recording's: with its time."""
     for number, recording in zip(range(sessions), cycle(recordings), strict=False):
         found = _ID.search(_head(recording))
         assert found is not None
-        name = str(uuid.UUID(int=number + 1))
+        name = f"{found[1][:24].decode()}{number + 1:012x}"
         path = home / STORES[_store(recording)].format(number=number % 7, id=name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(recording.read_bytes().replace(found[1], name.encode()))
@@ -92,7 +91,7 @@ def _store(recording: Path) -> str:
     folders = "/".join(recording.parts[-3:-1])
     words = (*STORES, "gemini/session")
     word = next((one for one in words if one in folders), "")
-    return "chat" if word == "gemini/session" else word
+    return "gemini-chat" if word == "gemini/session" else word
 
 
 def _head(path: Path) -> bytes:

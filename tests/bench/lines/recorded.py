@@ -23,6 +23,8 @@ ID = re.compile(rb'"[A-Za-z_]*(?:id|Id|ID)"\s*:\s*"(?=[^"]*[0-9])(?=[^"]*[A-Za-z
 """Matches an id: a long value with a letter and a digit, under a key that names an id."""
 NO_ID = re.compile(rb'"[A-Za-z_]*(?:model|provider|method|option|mode)_?(?:id|Id|ID)"\s*:\s*"([^"]*)"')
 
+UUID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 _copies = count()
 
 
@@ -78,17 +80,24 @@ def renewed(recorded: Recorded) -> Recorded:
     """Return a copy of the stream with ids that no other copy has."""
     lines = [*recorded.before, *recorded.lines]
     data = b"\n".join(_raw(line) for line in lines)
-    suffix = b"r%d" % next(_copies)
+    number = next(_copies)
     ids = set(ID.findall(data)) - set(NO_ID.findall(data))
     for one in ids:
         if not any(other in one for other in ids if other != one):  # it changes with the id that it contains
-            data = data.replace(one, one + suffix)
+            data = data.replace(one, _renewed(one, number))
     fresh = [
         line._replace(data=raw) if isinstance(line.data, bytes) else line
         for line, raw in zip(lines, data.split(b"\n"), strict=True)
     ]
     cut = len(recorded.before)
     return recorded._replace(before=fresh[:cut], lines=fresh[cut:])
+
+
+def _renewed(one: bytes, number: int) -> bytes:
+    """Return another id. A UUID keeps its beginning, which may be a time."""
+    if UUID.fullmatch(one):
+        return b"%b%012x" % (one[:24], int(one[24:], 16) ^ (number + 1))
+    return b"%br%d" % (one, number)
 
 
 def amount(recorded: Iterable[Recorded]) -> str:

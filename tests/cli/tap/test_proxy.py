@@ -59,7 +59,9 @@ def test_session_gives_the_events_of_its_recording(
 
 def without_names(event: dict[str, Any]) -> dict[str, Any]:
     """Remove what depends on the stream's name, the journal and the clock."""
-    kept = {key: value for key, value in event.items() if key not in ("seq", "ts", "stream", "id", "durationMs")}
+    kept = {
+        key: value for key, value in event.items() if key not in ("seq", "ts", "stream", "id", "durationMs", "waitMs")
+    }
     unnamed: dict[str, Any] = json.loads(json.dumps(kept).replace(event["stream"], "…"))
     return unnamed
 
