@@ -46,6 +46,8 @@ def _site(frame: FrameType) -> Site | None:
     of = caller.f_globals.get("__name__", "")
     if not of.startswith(PACKAGE):  # the event loop, a test, the standard library
         return None
+    if caller.f_back is not None and caller.f_back.f_globals.get("__name__") == "threading":
+        return None  # the loop of a thread, which goes on whether there is a line or not
     code = frame.f_code
     name = getattr(code, "co_qualname", code.co_name)
     if code.co_name in ("<module>", "<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>") or "<lambda>" in code.co_name:
