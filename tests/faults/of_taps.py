@@ -54,7 +54,10 @@ class Tracing(Ingest):
 class Following(Scenario):
     """A session file that grows is followed."""
 
-    settings: ClassVar = f"{Scenario.settings}[follow]\ngrace = 0.0\nrescan = 0.2\n"
+    # The lines are old: a stream would end wherever its file ends for a moment.
+    settings: ClassVar = (
+        f"suspend_timeout = 1e9\nsettle_timeout = 1e9\n{Scenario.settings}[follow]\ngrace = 0.0\nrescan = 0.2\n"
+    )
     arguments: ClassVar = ["--follow", "claude", "--backfill", "all"]
     environment: ClassVar = {"CLAUDE_CONFIG_DIR": "FOLDER/claude"}
 

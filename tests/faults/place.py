@@ -29,7 +29,11 @@ T = 1_790_000_000_000
 STOPPED, FAILED, MISTAKEN = 0, 1, 2
 """Documented exit codes; 2: the configuration is wrong, or cannot be read."""
 TELLING = ("warning", "error", "critical")
-FRESH = re.compile(rb"[0-9a-f]{8}(?=-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
+FRESH = re.compile(
+    rb"[0-9a-f]{8}(?=-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})|(?<=\"msg_)\w{8}|(?<=\"req_)\w{8}"
+)
+"""Matches what differs from stream to stream: the beginnings of UUIDs, and of the ids of requests, of which each counts
+once."""
 
 
 class Broken(Exception):

@@ -204,7 +204,7 @@ class ClaudeStream(Parser):
         if self.IDS_ARE_OF_API and self.state.texts.open:
             self.deltas.replace(message_of(value))
         message = message_of(value)
-        is_new = message.get("id") not in self.state.blocks.messages
+        is_new = string(message.get("id")) not in self.state.blocks.messages
         self.steps.count(message, string(value.get("request_id")), is_new=is_new)
         outcome = self.messages.assistant_message(value, _titles(value) if "tool_use_meta" in value else {})
         if outcome is None:
