@@ -14,6 +14,7 @@ from tooltap.normalizers.dialects.kimi.messages import KimiMessages, KimiState
 from tooltap.normalizers.dialects.kimi.wire import KimiWire, WireState
 from tooltap.normalizers.wire.values import milliseconds, number, record, records, string, token_counts, whole
 from tooltap.protocol.events import Usage
+from tooltap.protocol.inputs import LATEST_MS
 
 _RPC_KEYS = frozenset({"jsonrpc", "method", "result"})
 """Keys that identify JSON-RPC; a client may leave out `jsonrpc`."""
@@ -180,8 +181,9 @@ class KimiStoredWire(Parser):
     def read(self, value: Line) -> Skip:
         if value.get("type") == "metadata":
             return "metadata"
-        stated = number(value.get("timestamp"))
-        self.ts = round(stated * 1000) if stated is not None else self.ts
+        seconds = number(value.get("timestamp"))
+        if seconds is not None and 0 <= seconds * 1000 < LATEST_MS:
+            self.ts = round(seconds * 1000)
         return self.wire.read_stored(record(value.get("message")), value)
 
     def finish(self, reason: str) -> None:

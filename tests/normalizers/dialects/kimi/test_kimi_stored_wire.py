@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.normalizers.reading import of, outline, read, results, said, turns
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.protocol.events import Event, PermissionRequest, PermissionResponse, Turn, Usage
@@ -118,3 +120,11 @@ def test_lines_are_recognised() -> None:
     assert all(wire(line) for line in SESSION)
     assert not any(session(line) for line in SESSION)
     assert not wire({"type": "metadata", "protocol_version": "1.4", "created_at": 1})
+
+
+@pytest.mark.parametrize("timestamp", [-1e308, 1e308, -1, "soon", None])
+def test_time_that_is_none_is_left_out(timestamp: object) -> None:
+    lines = (METADATA, prompt(1, "List files"), {**words(2, "a.py"), "timestamp": timestamp})
+    events = read("kimi-wire", *lines)
+
+    assert {event.ts for event in events} == {(BEGIN + 1) * 1_000}
