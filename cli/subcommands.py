@@ -56,7 +56,7 @@ COMMANDS = {
     "drift": Entry("check", "Show where agents' lines deviate from their baselines."),
     "config": Entry("manage", "Check the daemon's configuration."),
     "stats": Entry("read", "Show the daemon's statistics, stream by stream."),
-    "follow": Entry("manage", "Read session files again whose events retention has deleted."),
+    "follow": Entry("manage", "Read session files again after retention has deleted their events."),
     "journal": Entry("manage", "Check, repair, back up or export the journal."),
     "doctor": Entry("manage", "Check this installation of tooltap, and say what to fix."),
     "service": Entry("manage", "Install the daemon as a service that starts when you log in."),

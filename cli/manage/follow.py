@@ -1,4 +1,4 @@
-"""`tooltap follow`: what the daemon is asked to do with the session files that it follows."""
+"""`tooltap follow`: asks the daemon to read session files again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tooltap.daemon.formats import counted
 
 @click.group("follow", cls=Group, examples=("tooltap follow reread 101730e3",))
 def command() -> None:
-    """Read session files again whose events retention has deleted."""
+    """Read session files again after retention has deleted their events."""
 
 
 @command.command(
@@ -33,7 +33,7 @@ def command() -> None:
 @click.option("--all", "everything", is_flag=True, help="All of all agents.")
 @socket_option
 def reread(sessions: tuple[str, ...], agent: tuple[str, ...], everything: bool, socket: Path | None) -> None:
-    """Read session files again whose events retention has deleted.
+    """Read session files again after retention has deleted their events.
 
     Sessions are named by their ids, or by the beginnings of these. What is still in the journal is not read again. The
     files are read in the background; `tooltap sessions` lists the sessions as they come.

@@ -331,9 +331,9 @@ LATE = 60_000
 class Times(msgspec.Struct, omit_defaults=True):
     """Times of a stream's lines, in milliseconds since the epoch.
 
-    A line was written when it says, else when it was received. But if a stream is read after it was written, as a
-    stored file is, the time of receipt means nothing: a line that states no time was written when the last one was that
-    did. So is a stream read until a line states a time after the reading began.
+    A line was written at the time that it states, or else when it was received. But the time of receipt means nothing
+    if a stream is read after it was written, as a stored file is. There, a line that states no time has the latest
+    stated one. A stream counts as such until a line states a time after the reading began.
     """
 
     past: bool = False

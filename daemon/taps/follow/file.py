@@ -269,8 +269,8 @@ async def _files_of(session: str, agent: str | None, root: Root, setting: Settin
 
 
 def _may_be(path: str, first: bytes, info: StreamInfo) -> bool:
-    """Say whether a file may be the one that a stream of its session has read. A document has no first line that stays:
-    it must be the same, or have the name of one that is gone."""
+    """Return whether a file may be the one that a stream of its session has read. A document has no first line that
+    stays: it must be the same, or have the name of one that is gone."""
     if not is_document(path):
         return info.head in (None, _head_of(first))
     if info.crc_line == info.lines and info.crc == zlib.crc32(first):
@@ -280,7 +280,7 @@ def _may_be(path: str, first: bytes, info: StreamInfo) -> bool:
 
 
 def _has_more(path: str, first: bytes, info: StreamInfo, root: Root) -> bool:
-    """Say whether a file has something that its stream has not read. Blocks. Raises `OSError`."""
+    """Return whether a file has something that its stream has not read. Blocks. Raises `OSError`."""
     if is_document(path):
         return info.crc != zlib.crc32(first)
     if isinstance(root.reader, Database) or is_compressed(path):
@@ -299,7 +299,7 @@ async def _begins_again(info: StreamInfo, setting: Setting) -> bool:
 
 
 async def is_listed(info: StreamInfo, journal: Journal) -> bool:
-    """Say whether the journal has events of a stream's session. Raises `JournalError`."""
+    """Return whether the journal has events of a stream's session. Raises `JournalError`."""
     session = info.last_session or info.session
     return session is not None and bool(await journal.sessions(limit=1, wanted=SessionFilter(session=(session,))))
 
@@ -631,7 +631,7 @@ def _understood(items: list[Item], stream: str) -> list[Item]:
 
 
 def _is_object(data: bytes) -> bool:
-    """Say whether the bytes are one complete JSON object."""
+    """Return whether the bytes are one complete JSON object."""
     if not data.rstrip().endswith(b"}"):
         return False
     try:

@@ -52,7 +52,7 @@ class Span(NamedTuple):
     """The tap that covers it; None: an earlier stream of the same file."""
 
     def has(self, first: float, last: float) -> bool:
-        """Say whether the span overlaps this time."""
+        """Return whether the span overlaps this time."""
         return self.first <= last and first <= self.last
 
 
@@ -100,14 +100,14 @@ def covering(connected: Iterable[StreamInfo], stored: Iterable[StreamInfo], sess
 
 
 def _may_own(tap: StreamInfo, session: str) -> bool:
-    """Say whether a tap owns a session, or may become its owner once its role is decided. Guests need not be waited
+    """Return whether a tap owns a session, or may become its owner once its role is decided. Guests need not be waited
     for: they may have nothing to report."""
     role = tap.roles.get(session)
     return role == "owner" if role is not None else session in (tap.last_session, tap.session)
 
 
 def is_too_old(items: Sequence[Item], statistics: Statistics, horizon: int) -> bool:
-    """Say whether a line is older than `horizon` and nothing before it was ingested. `statistics`: of its stream."""
+    """Return whether a line is older than `horizon` and nothing before it was ingested. `statistics`: of its stream."""
     ts = _time(items)
     return ts is not None and ts < horizon and not statistics.events
 

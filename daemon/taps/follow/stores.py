@@ -253,7 +253,7 @@ def opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
 
 
 def is_own_link(path: str) -> bool:
-    """Say whether a path is a symbolic link of the user's own."""
+    """Return whether a path is a symbolic link of the user's own."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -379,14 +379,14 @@ def look_at(root: Root, path: str, trouble: Callable[[OSError], None]) -> Iterat
 
 
 def _leads_elsewhere(root: Root, link: str) -> bool:
-    """Say whether a link is the user's own, and what it names is not listed anyway: it is outside the root, and does
+    """Return whether a link is the user's own, and what it names is not listed anyway: it is outside the root, and does
     not contain it."""
     target = os.path.realpath(link)
     return is_own_link(link) and os.path.commonpath([target, root.path]) not in (target, root.path)
 
 
 def _is_reachable(root: Root, path: str) -> bool:
-    """Say whether the only link in a path below the root is one that `scan` follows."""
+    """Return whether the only link in a path below the root is one that `scan` follows."""
     below = path[len(root.path) + 1 :].split("/")
     ways = itertools.accumulate(below, os.path.join, initial=root.path)
     links = [way for way in itertools.islice(ways, 1, None) if os.path.islink(way)]
@@ -394,7 +394,7 @@ def _is_reachable(root: Root, path: str) -> bool:
 
 
 def _is_followed(root: Root, path: str) -> bool:
-    """Say whether a path is that of a session file. While an agent compresses one, the file before counts."""
+    """Return whether a path is that of a session file. While an agent compresses one, the file before counts."""
     return root.match(path) is not None and not (is_compressed(path) and os.path.lexists(plain_path(path)))
 
 
