@@ -126,8 +126,9 @@ def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, max_b
         while process.stdout in (key.fileobj for key in selector.get_map().values()):
             if (left := deadline - time.monotonic()) <= 0:
                 raise RewriteError("it takes too long")
+            has_exited = process.poll() is not None  # asked first: then all that it wrote is ready
             ready = [key.fileobj for key, _ in selector.select(min(left, TICK))]
-            if not ready and process.poll() is not None:
+            if not ready and has_exited:
                 break  # a process outside its session holds its output open; its own output has been read
             if process.stdin in ready:
                 rest = rest[_write(process.stdin, rest) :]
