@@ -6,7 +6,8 @@ Changes inside a line are searched only in lines that are shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from tooltap.daemon.formats import counted
@@ -95,9 +96,7 @@ def near(hunks: Iterable[DiffHunk]) -> list[DiffHunk]:
     for hunk in hunks:
         lines: list[DiffLine] = []
         last = -1
-        for at in sorted(_places_near_changes(hunk.lines)):
-            if at < 0 or at >= len(hunk.lines):
-                continue
+        for at in _places_near_changes(hunk.lines):
             if at != last + 1 or not lines:
                 left_out = at - last - 1
                 lines = []
@@ -167,7 +166,7 @@ def cut(changes: Sequence[FileDiff], lines: int, *, brief: bool = False) -> list
         hunks: list[DiffHunk] = []
         hidden = 0
         for hunk in change.hunks:
-            kept = (_near_changes(hunk.lines) if brief else hunk.lines)[:left]
+            kept = _near_changes(hunk.lines, left) if brief else hunk.lines[:left]
             hidden += len(hunk.lines) - len(kept)
             left -= len(kept)
             if kept:
@@ -176,17 +175,18 @@ def cut(changes: Sequence[FileDiff], lines: int, *, brief: bool = False) -> list
     return shown
 
 
-def _near_changes(lines: Sequence[DiffLine]) -> list[DiffLine]:
-    kept = _places_near_changes(lines)
-    return [line._replace(text=shortened(line.text)) for at, line in enumerate(lines) if at in kept]
+def _near_changes(lines: Sequence[DiffLine], most: int) -> list[DiffLine]:
+    """Return the first `most` lines that changed or are around a change, shortened."""
+    kept = (lines[at] for at in islice(_places_near_changes(lines), most))
+    return [line._replace(text=shortened(line.text)) for line in kept]
 
 
-def _places_near_changes(lines: Sequence[DiffLine]) -> set[int]:
-    kept: set[int] = set()
+def _places_near_changes(lines: Sequence[DiffLine]) -> Iterator[int]:
+    after = 0
     for at, line in enumerate(lines):
         if line.sign != " ":
-            kept.update(range(at - CONTEXT, at + CONTEXT + 1))
-    return kept
+            yield from range(max(after, at - CONTEXT), min(at + CONTEXT + 1, len(lines)))
+            after = at + CONTEXT + 1
 
 
 def _with_segments(lines: Sequence[DiffLine]) -> list[DiffLine]:
