@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -76,9 +76,18 @@ class Proxy:
         self._mute = False
         self._writers: dict[asyncio.StreamWriter, str] = {}
         self._silenced: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        await asyncio.start_server(self._connected, sock=self._listening)
+        self._server = await asyncio.start_server(self._accept, sock=self._listening)
+
+    async def close(self) -> None:
+        """Close the listening socket and all connections, and wait until their tasks have ended."""
+        self._server.close()
+        self.break_off(lambda _: True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def mute(self, *, on: bool) -> None:
         """Drop all responses, so that requests are carried out but nobody learns of it. When switched off, close the
@@ -99,24 +108,27 @@ class Proxy:
     def is_cut(self, name: str) -> bool:
         return frozenset((self._me, name)) in self._cuts
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.port)
-        except OSError:
-            writer.transport.abort()
-            return
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers[writer] = ""
-        try:
-            await asyncio.gather(
-                self._relay(reader, there_writer, writer, asks=True),
-                self._relay(there_reader, writer, writer, asks=False),
-            )
-        except (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            writer.transport.abort()
-            there_writer.transport.abort()
-            del self._writers[writer]
+        task = asyncio.create_task(self._connected(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(lambda _: self._end(task, writer))
+
+    def _end(self, task: asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
+        self._tasks.remove(task)
+        del self._writers[writer]
+        writer.transport.abort()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.port)
+            try:
+                await asyncio.gather(
+                    self._relay(reader, there_writer, writer, asks=True),
+                    self._relay(there_reader, writer, writer, asks=False),
+                )
+            finally:
+                there_writer.transport.abort()
 
     async def _relay(
         self, reader: asyncio.StreamReader, to: asyncio.StreamWriter, known: asyncio.StreamWriter, *, asks: bool
@@ -203,11 +215,17 @@ class Cluster:
         for proxy in (*self._routes, *self.fronts):
             self._loop.run_until_complete(proxy.start())
         self._loop.run_forever()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.run_until_complete(asyncio.sleep(0.05))
+        self._loop.run_until_complete(self._close())
         self._loop.close()
+
+    async def _close(self) -> None:
+        for proxy in (*self._routes, *self.fronts):
+            await proxy.close()
+        being_accepted = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in being_accepted:
+            task.cancel()
+        await asyncio.gather(*being_accepted, return_exceptions=True)
+        await asyncio.sleep(0)  # in the next round of the loop, aborted connections are closed
 
     def _listening(self) -> socket.socket:
         one = self._stack.enter_context(socket.socket())

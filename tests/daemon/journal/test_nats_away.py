@@ -158,8 +158,7 @@ async def test_connection_without_answers_is_left(tmp_path: Path, monkeypatch: p
                 await journal.commit(commit(message("b"), base=1))
             assert texts(await everything(journal)) == ["a", "b"]
             assert journal._connection.connections >= 2
-        proxy.break_off(lambda _: True)
-        front.close()
+        await proxy.close()
 
 
 @pytest.mark.parametrize("how", ["killed", "paused"])

@@ -82,8 +82,7 @@ async def test_connection_without_answers_is_left_while_somebody_reads(
                 found, _ = await journal.read(0)
             assert texts(found) == ["a"]
             assert journal._connection.connections >= 2
-        proxy.break_off(lambda _: True)
-        front.close()
+        await proxy.close()
 
 
 async def test_connections_on_which_nobody_greets_are_closed(tmp_path: Path) -> None:
