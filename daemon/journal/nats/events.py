@@ -296,19 +296,27 @@ class Outputs:
     ) -> OutputSlice | None:
         """Implements `Journal.output`. An `output_id` is `<stream>:<line>:<output>`."""
         stream = output_id.rsplit(":", 2)[0]
-        body = (await self._index(stream)).bodies.get(output_id)
-        if body is None:
+        if (body := (await self._index(stream)).bodies.get(output_id)) is None:
             return None
-        if unit == "bytes":
-            data = await self._bytes(body, offset, length)
-            return None if data is None else OutputSlice(data, offset, body.size, body.mime_type)
-        total = body.newlines + (body.size > 0 and not body.terminated)
-        data = await self._lines(body, offset, length)
+        if (found := await self._slice(body, offset, length, unit)) is None:
+            # Retention has deleted it since it was indexed; it may have been stored again.
+            self.forget_stream(stream)
+            if (body := (await self._index(stream)).bodies.get(output_id)) is not None:
+                found = await self._slice(body, offset, length, unit)
+        return found
+
+    async def _slice(self, body: Body, offset: int, length: int, unit: Literal["bytes", "lines"]) -> OutputSlice | None:
+        total = body.size if unit == "bytes" else body.newlines + (body.size > 0 and not body.terminated)
+        data = await (self._bytes if unit == "bytes" else self._lines)(body, offset, length)
         return None if data is None else OutputSlice(data, offset, total, body.mime_type)
 
     def forget(self) -> None:
         """Forget all bodies: the journal was replaced."""
         self._streams.clear()
+
+    def forget_stream(self, stream: str) -> None:
+        """Forget the bodies of a stream that begins again."""
+        self._streams.pop(stream, None)
 
     async def _index(self, stream: str) -> BodyIndex:
         index = self._streams.setdefault(stream, BodyIndex())

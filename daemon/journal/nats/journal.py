@@ -426,6 +426,7 @@ class NatsJournal(Journal):
             return False
         await self._connection.retry(self._state.forget, stream)
         self._rows.pop(stream, None)
+        self._outputs.forget_stream(stream)
         self._writer.forget(stream)
         return True
 

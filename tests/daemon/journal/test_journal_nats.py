@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from tests.daemon.events import call, commit, message
 from tests.daemon.journal.on_nats import Published, everything, opened, position, texts, until
 from tests.daemon.nats_server import NatsServer
-from tooltap.daemon.journal.interface import JournalError, StreamConflictError
+from tooltap.daemon.journal.interface import JournalError, OutputSlice, StreamConflictError
 from tooltap.daemon.journal.nats.connection import RefusedError, StoredMessage
 from tooltap.daemon.journal.nats.events import Feed
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE
@@ -327,3 +327,13 @@ async def test_streams_of_all_daemons_are_listed_but_own_counted(nats_place: Nat
         assert [info.stream for info in await other.streams_of("t")] == ["later"]
         assert await one.count_streams("open", "suspended") == 2
         assert await other.count_streams("open", "suspended") == 1
+
+
+async def test_output_that_another_daemon_has_stored_again(nats_place: NatsPlace) -> None:
+    """Retention of one daemon has deleted it, and its stream was read again."""
+    async with opened(nats_place) as reader, opened(nats_place) as writer:
+        for _ in range(2):
+            await writer.commit(commit(message("a"), OutputChunk("s:1:o0", 0, b"long", "text/plain"), state="ended"))
+            assert await reader.output("s:1:o0", 0, 9, "bytes") == OutputSlice(b"long", 0, 4, "text/plain")
+            assert await writer.expire(2**53) == 1
+            assert await writer.forget_expired("s")

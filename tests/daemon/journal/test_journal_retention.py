@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
-from tooltap.daemon.journal.interface import Journal, NotEndedError
+from tooltap.daemon.journal.interface import Journal, NotEndedError, OutputSlice
 from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.retention import Plan, candidates, expire_step, size_of_step
@@ -193,16 +193,20 @@ async def test_pinned_session_is_kept_until_it_is_unpinned_or_removed(journal: J
 
 
 async def test_expired_stream_is_forgotten_and_begins_again(journal: Journal) -> None:
+    body = OutputChunk("gone:1:o0", 0, b"long", "text/plain")
     for stream in ("gone", "there"):
-        await journal.commit(commit(message("a", stream, session=stream), stream=stream, state="ended", followed=True))
+        made = commit(message("a", stream, session=stream), stream=stream, state="ended", followed=True)
+        await journal.commit(made._replace(outputs=[*made.outputs, body]) if stream == "gone" else made)
         if stream == "gone":
+            assert await journal.output("gone:1:o0", 0, 9, "bytes") == OutputSlice(b"long", 0, 4, "text/plain")
             assert await journal.expire(0, 1) == 1
     assert not await journal.forget_expired("there")
     assert not await journal.forget_expired("unknown")
     assert await journal.forget_expired("gone")
     assert await journal.load_stream("gone") is None
 
-    await journal.commit(commit(message("a", "gone", session="gone"), stream="gone", followed=True))
+    await journal.commit(commit(message("a", "gone", session="gone"), body, stream="gone", followed=True))
+    assert await journal.output("gone:1:o0", 2, 9, "bytes") == OutputSlice(b"ng", 2, 4, "text/plain")
     assert [(one["session"], one["events"]) for one in await journal.sessions()] == [("gone", 1), ("there", 1)]
 
 
