@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,9 +12,12 @@ from tooltap.cli.common.columns import say_wrapped
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.masking import redact_options
 from tooltap.cli.common.printing import MAX_ID, flush, say, say_json, short, warn, write_events
+from tooltap.cli.common.recordings import UnreadableError, read_chunks
 from tooltap.daemon.formats import counted
+from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 
 if TYPE_CHECKING:
+    from tooltap.daemon.journal.importing import Imported
     from tooltap.daemon.journal.open import Place
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,13 +34,14 @@ class UsageProblem(click.ClickException):
         "tooltap journal check",
         "tooltap journal backup ~/backups/tooltap-monday.db",
         "tooltap journal export > events.jsonl",
+        "tooltap journal import ~/backups/archive.jsonl",
     ),
 )
 def command() -> None:
-    """Check, repair, back up or export the journal.
+    """Check, repair, back up, export or restore the journal.
 
-    The commands use the journal of the configuration, unless --journal names another one. Only `repair` requires that
-    the daemon is stopped.
+    The commands use the journal of the configuration, unless --journal names another one. Only `repair` and `import`
+    require that the daemon is stopped.
     """
 
 
@@ -162,14 +166,19 @@ def backup(target: Path, journal: str | None, config: Path | None) -> None:
 
 @command.command(
     "export",
-    examples=("tooltap journal export > events.jsonl", "tooltap journal export --bodies | gzip > all.jsonl.gz"),
+    examples=("tooltap journal export > events.jsonl", "tooltap journal export --archive | gzip > archive.jsonl.gz"),
 )
 @click.option(
     "--bodies", is_flag=True, help="Also write the bodies of long outputs, after the events that refer to them."
 )
+@click.option(
+    "--archive", is_flag=True, help="Write everything that `tooltap journal import` needs: also the bodies and streams."
+)
 @redact_options
 @_journal_options
-def export(bodies: bool, no_redact: bool, preview: bool, journal: str | None, config: Path | None) -> None:
+def export(
+    bodies: bool, archive: bool, no_redact: bool, preview: bool, journal: str | None, config: Path | None
+) -> None:
     """Write all events as JSON lines, in order.
 
     The lines are those that a subscriber gets, with secrets masked, and with a line `{"op":"gap",…}` in place of
@@ -189,7 +198,7 @@ def export(bodies: bool, no_redact: bool, preview: bool, journal: str | None, co
 
     async def write() -> None:
         number = 0
-        async for line in _lines(place, bodies):
+        async for line in _lines(place, bodies=bodies, archive=archive):
             number += 1
             masked = masking.mask(line, f"line {number}")
             if not preview:
@@ -204,16 +213,19 @@ def export(bodies: bool, no_redact: bool, preview: bool, journal: str | None, co
         warn(said)
 
 
-async def _lines(place: Place, bodies: bool) -> AsyncIterator[bytes]:
-    from tooltap.daemon.journal.json_lines import json_lines
+async def _lines(place: Place, *, bodies: bool, archive: bool) -> AsyncIterator[bytes]:
+    from tooltap.daemon.journal.json_lines import ReadableJournal, archive_lines, json_lines
     from tooltap.daemon.journal.open import open_journal
+
+    def lines(journal: ReadableJournal) -> AsyncIterator[bytes]:
+        return archive_lines(journal) if archive else json_lines(journal, bodies=bodies)
 
     if isinstance(place, Path):
         from tooltap.daemon.journal.sqlite.opening import JournalFile
 
         file = JournalFile(place)
         try:
-            async for line in json_lines(file, bodies=bodies):
+            async for line in lines(file):
                 yield line
         finally:
             file.close()
@@ -221,7 +233,66 @@ async def _lines(place: Place, bodies: bool) -> AsyncIterator[bytes]:
     journal = await open_journal(place, "process")
     try:
         await journal.listen()
-        async for line in json_lines(journal, bodies=bodies):
+        async for line in lines(journal):
             yield line
     finally:
         await journal.close()
+
+
+@command.command(
+    "import",
+    examples=(
+        "tooltap journal import ~/backups/archive.jsonl",
+        "gzip -dc archive.jsonl.gz | tooltap journal import -",
+    ),
+)
+@click.argument("file", type=click.Path(allow_dash=True), metavar="FILE")
+@_journal_options
+@click.pass_context
+def import_(context: click.Context, file: str, journal: str | None, config: Path | None) -> None:
+    """Restore the sessions of an archive that `journal export --archive` wrote.
+
+    A stream that the journal has already is left out, so that nothing is there twice; sessions that retention has
+    deleted are restored. An import that was interrupted continues when it is run again. The daemon must be stopped.
+    """
+    import anyio
+
+    from tooltap.daemon.journal.importing import Importer, NoArchiveError
+    from tooltap.daemon.journal.interface import JournalError
+    from tooltap.daemon.journal.open import open_journal
+
+    place = _place(journal, config)
+
+    async def restore() -> Imported:
+        opened = await open_journal(place, "process")
+        try:
+            importer = Importer(opened, lambda number, reason: warn(f"{file}: line {number} is left out: {reason}"))
+            await importer.read(_split(file))
+            return importer.done
+        finally:
+            await opened.close()
+
+    try:
+        done = anyio.run(restore)
+    except NoArchiveError:
+        raise click.ClickException(
+            f"{file} does not begin as an archive does: write it with `tooltap journal export --archive`"
+        ) from None
+    except (JournalError, UnreadableError) as error:
+        raise click.ClickException(str(error)) from None
+    say_wrapped(f"{counted(done.events, 'event')} of {counted(done.streams, 'stream')} restored")
+    if done.known:
+        say_wrapped(f"{counted(done.known, 'stream')} left out: already in the journal")
+    if done.later:
+        say_wrapped(f"{counted(done.later, 'event')} left out: written after the archive was begun")
+    if done.missing:
+        say_wrapped(f"{counted(done.missing, 'event was', 'events were')} missing when the archive was written")
+    context.exit(1 if done.unread else 0)
+
+
+def _split(file: str) -> Iterator[bytes | LongLine]:
+    splitter = Splitter(MAX_LINE_BYTES)
+    for chunk in read_chunks(file):
+        yield from splitter.feed(chunk)
+    if (last := splitter.finish()) is not None:
+        yield last

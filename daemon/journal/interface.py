@@ -148,6 +148,8 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Ids of other streams' prompts; for each, one equal prompt of this stream was left out as a repetition."""
     left_out: bool = False
     """The events of a session file's latest line were left out, because a tap reports them, or they are too old."""
+    restored: int | None = None
+    """While `tooltap journal import` restores the stream: how many of its events it has written."""
     unsettled: bool = False
     """Something is held back, or a turn may have ended: to be settled if the stream stays silent."""
     statistics: Statistics

@@ -1,15 +1,18 @@
-"""A whole journal as JSON lines, for `tooltap journal export`: all events, the gaps between them, and output bodies."""
+"""A whole journal as JSON lines, for `tooltap journal export`: all events, the gaps between them, and output bodies.
+
+An archive begins with the state of every stream and the pinned sessions, in lines that `importing.py` reads back.
+"""
 
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import AsyncIterator
 from typing import Literal, Protocol
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from tooltap.daemon.journal.interface import MAX_SLICE, CorruptError, Gaps, OutputSlice, StoredEvent
+from tooltap.daemon.journal.interface import MAX_SLICE, CorruptError, Gaps, OutputSlice, StoredEvent, StreamInfo
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.frames import Gap, encode_frame
 
@@ -29,6 +32,45 @@ class ReadableJournal(Protocol):
     async def output(
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None: ...
+    async def streams(self) -> list[StreamInfo]: ...
+    async def pinned(self) -> frozenset[str]: ...
+
+
+class StreamLine(msgspec.Struct, tag_field="op", tag="stream"):
+    """The state of a stream when the archive was begun."""
+
+    info: StreamInfo
+
+
+class PinnedLine(msgspec.Struct, tag_field="op", tag="pinned"):
+    """The sessions that retention never deletes."""
+
+    sessions: list[str]
+
+
+class OutputLine(msgspec.Struct, tag_field="op", tag="output", rename="camel", kw_only=True):
+    """A part of an output body: its bytes as `text`, or in base64 as `b64` if they are not UTF-8."""
+
+    output_id: str
+    offset: int
+    total: int | UnsetType = UNSET
+    """Bytes of the whole body."""
+    mime_type: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    b64: bytes | UnsetType = UNSET
+    error: Literal["corrupt"] | UnsetType = UNSET
+    """The rest of the body cannot be read."""
+
+
+async def archive_lines(journal: ReadableJournal) -> AsyncIterator[bytes]:
+    """All that a journal needs to continue with these sessions: `StreamLine`, `PinnedLine`, then `json_lines` with
+    bodies. Raises `JournalError`."""
+    for info in await journal.streams():
+        if not info.expired:
+            yield msgspec.json.encode(StreamLine(info)) + b"\n"
+    yield msgspec.json.encode(PinnedLine(sorted(await journal.pinned()))) + b"\n"
+    async for line in json_lines(journal, bodies=True):
+        yield line
 
 
 async def json_lines(journal: ReadableJournal, *, bodies: bool) -> AsyncIterator[bytes]:
@@ -59,21 +101,20 @@ async def json_lines(journal: ReadableJournal, *, bodies: bool) -> AsyncIterator
 async def _body(journal: ReadableJournal, output_id: str) -> AsyncIterator[bytes]:
     offset, total = 0, 1
     while offset < total:
-        head = {"op": "output", "outputId": output_id, "offset": offset}
         try:
             part = await journal.output(output_id, offset, MAX_SLICE, "bytes")
         except CorruptError:
-            yield msgspec.json.encode({**head, "error": "corrupt"}) + b"\n"
+            yield msgspec.json.encode(OutputLine(output_id=output_id, offset=offset, error="corrupt")) + b"\n"
             return
         if part is None:  # it has expired
             return
         total = part.total
-        head |= {"total": total, "mimeType": part.mime_type}
+        line = OutputLine(output_id=output_id, offset=offset, total=total, mime_type=part.mime_type)
         try:
-            content = {"text": part.data.decode()}
+            line.text = part.data.decode()
         except UnicodeDecodeError:
-            content = {"b64": b64encode(part.data).decode()}
-        yield msgspec.json.encode({**head, **content}) + b"\n"
+            line.b64 = part.data
+        yield msgspec.json.encode(line) + b"\n"
         offset += len(part.data)
         if not part.data:
             return

@@ -26,6 +26,7 @@ from tooltap.daemon.journal.sqlite.tables import (
     TABLES,
     add_functions,
     get_meta,
+    note_key,
     set_meta,
     verified_meta,
 )
@@ -398,7 +399,7 @@ def last_scrub(path: Path) -> Scrubbed | None:
     """Read the note of the last scrub. None if there was none, or it cannot be read."""
     try:
         with closing(open_read_only(path)) as connection:
-            note = verified_meta(connection, f"note {SCRUB_NOTE}")
+            note = verified_meta(connection, note_key(SCRUB_NOTE))
             return msgspec.json.decode(note, type=Scrubbed) if isinstance(note, bytes) else None
     except (JournalError, sqlite3.Error, msgspec.MsgspecError):
         return None

@@ -55,7 +55,7 @@ from tooltap.daemon.journal.sqlite.opening import OpenState, check_at_open, read
 from tooltap.daemon.journal.sqlite.reader import EventsRead, KnownDamage
 from tooltap.daemon.journal.sqlite.retention import Deletion, DeletionStep, forget_expired
 from tooltap.daemon.journal.sqlite.sessions import count_sessions, sessions, usage
-from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta, verified_meta
+from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, note_key, set_meta, verified_meta
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
 from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.system.clock import Clock, wall_clock
@@ -205,7 +205,7 @@ class SqliteJournal(Journal):
 
     async def store_note(self, name: str, data: bytes) -> None:
         self._check_open()
-        await self._writer.put(partial(set_meta, key=_note(name), value=data))
+        await self._writer.put(partial(set_meta, key=note_key(name), value=data))
 
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
@@ -395,7 +395,7 @@ class SqliteJournal(Journal):
 
     async def load_note(self, name: str) -> bytes | None:
         try:
-            found = await self._query(verified_meta, _note(name))
+            found = await self._query(verified_meta, note_key(name))
         except CorruptError:
             return None
         return found if isinstance(found, bytes) else None
@@ -420,10 +420,6 @@ class SqliteJournal(Journal):
     def _check_open(self) -> None:
         if self._closed:
             raise JournalError("the journal is closed")
-
-
-def _note(name: str) -> str:
-    return f"note {name}"
 
 
 def _size(path: Path) -> int:

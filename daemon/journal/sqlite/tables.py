@@ -194,6 +194,11 @@ def set_meta(connection: sqlite3.Connection, key: str, value: int | str | bytes)
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, value, row_sum("meta", key, value)))
 
 
+def note_key(name: str) -> str:
+    """The key of `meta` under which a note is stored: see `Journal.store_note`."""
+    return f"note {name}"
+
+
 SUMS = {
     "meta": "key, value",
     "sources": "id, stream, session",

@@ -273,6 +273,15 @@ def _backup(world: World, new: Path) -> Iterator[Words]:
     yield from ((new / f"{number}{ARGUMENT}", *words) for number, words in enumerate(_journal(world, new)))
 
 
+def _import(world: World, new: Path) -> Iterator[Words]:
+    archive = new / f"archive{ARGUMENT}"
+    exported = here("journal", "export", "--archive", "--journal", f"sqlite:{world.journal}").stdout
+    archive.write_bytes(exported + b"\x1b[31m\n" + json.dumps({"kind": HOSTILE}).encode() + b"\n")
+    for file in (archive, world.recording, new / ARGUMENT, new):
+        yield (file, "--journal", f"sqlite:{new}/{len(str(file))}.db")
+    yield from ((archive, *words) for words in _journal(world, new))
+
+
 def _doctor(world: World, new: Path) -> Iterator[Words]:
     yield from _daemons(world, "--timeout", 5)
     yield ("--json", "--socket", world.liar)
@@ -344,6 +353,7 @@ CASES: dict[str, Cases] = {
     "journal repair": _journal,
     "journal backup": _backup,
     "journal export": _journal,
+    "journal import": _import,
     "doctor": _doctor,
     "service install": _install,
     "service uninstall": _plain,

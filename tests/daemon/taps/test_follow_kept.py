@@ -128,17 +128,39 @@ def test_pinned_session_outlives_retention(kept: Kept) -> None:
     kept.until(lambda found: not found)
 
 
-def test_backup_brings_sessions_back_whose_files_are_gone(kept: Kept, tmp_path: Path) -> None:
+def from_backup(journal: Path) -> Callable[[], object]:
+    """Back up, and return what restores the backup."""
+    backup = journal.with_name("backup.db")
+    assert here("journal", "backup", backup, "--journal", journal).returncode == 0
+    return lambda: backup.replace(journal)
+
+
+def from_archive(journal: Path) -> Callable[[], object]:
+    archive = here("journal", "export", "--archive", "--no-redact", "--journal", journal).stdout
+
+    def restore() -> None:
+        restored = here("journal", "import", "-", "--journal", journal, stdin=archive)
+        assert (restored.returncode, restored.stdout) == (
+            0,
+            b"%d events of 2 streams restored\n" % archive.count(b'{"seq"'),
+        )
+
+    return restore
+
+
+@pytest.mark.parametrize("save", [from_backup, from_archive])
+def test_archives_bring_sessions_back_whose_files_are_gone(
+    save: Callable[[Path], Callable[[], object]], kept: Kept, tmp_path: Path
+) -> None:
     """What is still in a file is not read twice, also if the whole home has moved."""
     before = sessions(kept)
     journal = Path(kept.settings["journal"])
-    copied = here("journal", "backup", tmp_path / "backup.db", "--journal", f"sqlite:{journal}")
-    assert copied.returncode == 0, copied
+    restore = save(journal)
     kept.stop()
     kept.wait()
     for file in tmp_path.glob("journal.db*"):
         file.unlink()
-    (tmp_path / "backup.db").rename(journal)
+    restore()
     kept.path("session-a").unlink()
     kept.projects.rename(kept.projects.with_name("-elsewhere"))
     kept.projects = kept.projects.with_name("-elsewhere")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command import here
 from tests.daemon.taps.following import FIXTURES
 from tests.daemon.taps.raw_counts import COUNTS, Tokens, objects
 from tests.daemon.taps.test_follow_all import Everything, done
@@ -128,16 +129,33 @@ def test_sums_stay_when_files_change_but_not_their_lines(change: str, tmp_path: 
     assert before == after == (counted(home.home),) * 2
 
 
-def test_sums_are_the_same_in_a_new_journal(tmp_path: Path) -> None:
+def read_again(home: Home, journal: Path) -> None:
+    """The agents still have the files."""
+
+
+def restored(home: Home, journal: Path) -> None:
+    """The agents have deleted the files of Claude Code; an archive has them."""
+    shutil.rmtree(home.home / ".claude")
+    archive = journal.with_name("archive.jsonl")
+    assert here("journal", "import", archive, "--journal", journal).returncode == 0
+
+
+@pytest.mark.parametrize("begin", [read_again, restored])
+def test_sums_are_the_same_in_a_new_journal(begin: Callable[[Home, Path], None], tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.fill()
+    truth = counted(home.home)
+    journal = Path(home.settings["journal"])
     with home:
         before = home.sums()
         home.stop()
         home.wait()
+        archive = here("journal", "export", "--archive", "--journal", journal).stdout
         for path in tmp_path.glob("journal.db*"):
             path.unlink()
+        (tmp_path / "archive.jsonl").write_bytes(archive)
+        begin(home, journal)
         home.start()
         after = home.sums()
 
-    assert before == after == (counted(home.home),) * 2
+    assert before == after == (truth,) * 2
