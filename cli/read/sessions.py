@@ -29,7 +29,7 @@ from tooltap.cli.common.printing import (
     wants_colour,
     warn,
 )
-from tooltap.daemon.formats import bound, counted, dollars
+from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound
 from tooltap.daemon.sessions.listing import folder_name, names_of, origins_of
 from tooltap.daemon.sessions.worktrees import project_of_path
 
@@ -314,16 +314,18 @@ def _folder(session: Session) -> str:
 
 def _tokens(session: Session) -> str:
     tokens = (session.get("inputTokens") or 0) + (session.get("outputTokens") or 0)
+    is_bound = "estimatedOutputTokens" in session
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if tokens >= size:
+            tokens -= tokens % (size // 10) if is_bound else 0
             shown = f"{tokens / size:.1f}{unit}" if tokens < 10 * size else f"{tokens // size}{unit}"
-            return bound("estimatedOutputTokens" in session) + shown
+            return bound(is_bound) + shown
     return str(tokens or "")
 
 
 def _cost(session: Session) -> str:
-    cost = dollars(session.get("costUsd"))
-    is_bound = bool(session.get("costEstimated")) and "estimatedOutputTokens" in session
+    is_bound = is_cost_bound(session)
+    cost = dollars(session.get("costUsd"), is_bound=is_bound)
     return "" if cost is None else bound(is_bound) + cost
 
 

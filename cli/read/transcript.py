@@ -19,7 +19,7 @@ import msgspec
 
 from tooltap.cli.common.columns import columns_of, fit, fit_end, wrapped
 from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.daemon.formats import counted, dollars, duration, rounded, tool_name
+from tooltap.daemon.formats import counted, dollars, duration, is_cost_bound, rounded, tool_name
 from tooltap.daemon.sessions.listing import name_of, origins_of, status_of
 from tooltap.daemon.show import blocks, diff
 from tooltap.daemon.show.blocks import RenderContext
@@ -487,12 +487,12 @@ def _head_facts(session: dict[str, Any]) -> Iterator[str]:
             yield counted(number, one)
     tokens = [session.get(key) for key in ("inputTokens", "outputTokens")]
     if any(isinstance(number, int) for number in tokens):
-        given, written = (rounded(number) if isinstance(number, int) else "?" for number in tokens)
         is_bound = "estimatedOutputTokens" in session
+        given, written = (rounded(number, is_bound=is_bound) if isinstance(number, int) else "?" for number in tokens)
         yield f"{given} in, {'at least ' if is_bound else ''}{written} out"
     cost = session.get("costUsd")
-    if isinstance(cost, int | float) and (shown := dollars(cost)):
-        is_bound = bool(session.get("costEstimated")) and "estimatedOutputTokens" in session
+    is_bound = is_cost_bound(session)
+    if isinstance(cost, int | float) and (shown := dollars(cost, is_bound=is_bound)):
         yield f"{'at least ' if is_bound else ''}{shown}"
     yield short(session["session"], 100)
 

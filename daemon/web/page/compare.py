@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from tooltap.daemon.formats import amount, dollars, spent
+from tooltap.daemon.formats import amount, dollars, is_cost_bound, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import STATUSES, WITH_CONTENT, name_of, project_of, status_of
 from tooltap.daemon.sessions.row import title_of, words_of
@@ -113,8 +113,8 @@ def figures_of(left: dict[str, Any], right: dict[str, Any]) -> list[Figure]:
     return [
         _figure("Time", left.get("durationMs"), right.get("durationMs"), spent),
         _figure("Turns", left.get("turns"), right.get("turns"), _count),
-        _figure("Cost", left.get("costUsd"), right.get("costUsd"), dollars),
-        _figure("Tokens", _tokens(left), _tokens(right), amount),
+        _bounded("Cost", dollars, *(_Side(one.get("costUsd"), is_cost_bound(one)) for one in (left, right))),
+        _bounded("Tokens", amount, *(_Side(_tokens(one), bool(one.get(_MORE))) for one in (left, right))),
         _figure("Calls", left.get("calls"), right.get("calls"), _count),
         errors._replace(worse=more > 0, better=more < 0),
         _figure("Files", left.get("files"), right.get("files"), _count),
@@ -136,6 +136,26 @@ def signed(left: float | None, right: float | None, shown: Callable[[Any], str |
 def _figure(name: str, left: float | None, right: float | None, shown: Callable[[Any], str | None]) -> Figure:
     ours, theirs = ("" if one is None else shown(one) or "" for one in (left, right))
     return Figure(name, ours, theirs, signed(left, right, shown) if ours and theirs else "")
+
+
+_MORE = "estimatedOutputTokens"
+"""Key of a session whose tokens are a lower bound."""
+
+
+class _Side(NamedTuple):
+    value: float | None
+    is_bound: bool
+
+    def shown(self, shown: Callable[..., str | None]) -> str:
+        text = None if self.value is None else shown(self.value, is_bound=self.is_bound)
+        return f"≥ {text}" if text and self.is_bound else text or ""
+
+
+def _bounded(name: str, shown: Callable[..., str | None], left: _Side, right: _Side) -> Figure:
+    """Return a figure whose sides may be lower bounds. Their difference is then not known."""
+    if not (left.is_bound or right.is_bound):
+        return _figure(name, left.value, right.value, shown)
+    return Figure(name, left.shown(shown), right.shown(shown), "")
 
 
 def _count(number: int) -> str:

@@ -28,7 +28,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from tooltap.daemon.formats import amount, dollars, over_budget
+from tooltap.daemon.formats import amount, dollars, is_cost_bound, over_budget
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.listing import (
     STATUSES,
@@ -126,6 +126,9 @@ MOST_NAMED = 250
 class Total(NamedTuple):
     cost: float
     tokens: int
+    is_cost_bound: bool = False
+    is_tokens_bound: bool = False
+    """`is_cost_bound` and `is_tokens_bound`: it is a lower bound, because that of a session is."""
 
 
 class Totals:
@@ -171,7 +174,12 @@ class Totals:
 
     def _sum(self, wanted: SessionFilter) -> Total:
         rows = [row for row in list(self._rows.values()) if wanted.matches(row)]
-        return Total(sum(row["cost"] for row in rows), sum(row["tokens"] for row in rows))
+        return Total(
+            sum(row["cost"] for row in rows),
+            sum(row["tokens"] for row in rows),
+            any(row["isCostBound"] for row in rows),
+            any(row["isTokensBound"] for row in rows),
+        )
 
 
 def _kept(row: dict[str, Any]) -> dict[str, Any]:
@@ -186,6 +194,8 @@ def _kept(row: dict[str, Any]) -> dict[str, Any]:
         "empty": row.get("empty", False),
         "cost": cost if cost is not None and cost > 0 else 0.0,
         "tokens": (row.get("inputTokens") or 0) + (row.get("outputTokens") or 0),
+        "isCostBound": is_cost_bound(row),
+        "isTokensBound": bool(row.get("estimatedOutputTokens")),
     }
 
 
@@ -447,8 +457,10 @@ def total_words(total: Total | None) -> str:
     """Format a total as `$3.20 · 1.8 M tokens`; empty if it is not known yet."""
     if total is None:
         return ""
-    cost = f"{dollars(total.cost)} · " if total.cost else ""
-    return f"{cost}{amount(total.tokens)} tokens"
+    cost = dollars(total.cost, is_bound=total.is_cost_bound) if total.cost else None
+    tokens = f"{amount(total.tokens, is_bound=total.is_tokens_bound)} tokens"
+    figures = [(cost, total.is_cost_bound), (tokens, total.is_tokens_bound)]
+    return " · ".join(f"{'≥ ' if is_bound else ''}{figure}" for figure, is_bound in figures if figure)
 
 
 def _counts(counts: Counts, total: Total) -> str:

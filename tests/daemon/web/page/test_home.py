@@ -11,6 +11,7 @@ from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
 from tests.daemon.web.page.reading import Element, read, shown
+from tooltap.daemon.web.page.home import Total, total_words
 from tooltap.protocol.events import PermissionRequest, SessionEvent, Usage
 
 DAY = 86_400_000
@@ -148,6 +149,12 @@ def test_changes_are_sent_row_by_row(three: None, daemon: Running, browser: Brow
     assert sent[1].json["all"] == 3
     assert sent[1].json["total"] == "0 tokens"
     assert gone.data == "hidden"
+
+
+def test_total_with_a_lower_bound_is_one() -> None:
+    assert total_words(Total(3.209, 1_880_000)) == "$3.21 · 1.9 M tokens"
+    assert total_words(Total(3.209, 1_880_000, is_tokens_bound=True)) == "$3.21 · ≥ 1.8 M tokens"
+    assert total_words(Total(3.209, 1_880_000, True, True)) == "≥ $3.20 · ≥ 1.8 M tokens"
 
 
 def test_reader_that_comes_back_gets_what_changed_meanwhile(three: None, daemon: Running, browser: Browser) -> None:
