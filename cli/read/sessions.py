@@ -30,7 +30,7 @@ from tooltap.cli.common.printing import (
     warn,
 )
 from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound
-from tooltap.daemon.sessions.listing import folder_name, names_of, origins_of
+from tooltap.daemon.sessions.listing import folder_name, folder_of, names_of, origins_of
 from tooltap.daemon.sessions.worktrees import project_of_path
 
 NO_EVENTS = "the journal has no events yet; start an agent with `tooltap run -- claude`"
@@ -229,8 +229,8 @@ class _Column(NamedTuple):
 
 
 def print_sessions(sessions: Sequence[Session]) -> None:
-    projects = names_of(map(_folder, sessions))
-    sessions = [{**one, _PROJECT_NAME: projects[_folder(one)]} for one in sessions]
+    projects = names_of(map(folder_of, sessions))
+    sessions = [{**one, _PROJECT_NAME: projects[folder_of(one)]} for one in sessions]
     if not at_terminal():
         say_text("\t".join(["SESSION", *(one.head for one in _COLUMNS)]) + "\n")
         for session in sessions:
@@ -306,10 +306,6 @@ def _origin(session: Session) -> str:
 
 _PROJECT_NAME = "projectName"
 """Key of a session's project as the list names it."""
-
-
-def _folder(session: Session) -> str:
-    return str(session.get("project") or session.get("cwd") or "")
 
 
 def _tokens(session: Session) -> str:

@@ -98,7 +98,12 @@ def name_of(row: dict[str, Any]) -> str:
 
 def project_of(row: dict[str, Any]) -> str:
     """Return the name of a session's project: its folder, without the path; empty if it is not known."""
-    return folder_name(str(row.get("project") or row.get("cwd") or ""))
+    return folder_name(folder_of(row))
+
+
+def folder_of(row: dict[str, Any]) -> str:
+    """Return the folder of a session's project; empty if it is not known."""
+    return str(row.get("project") or row.get("cwd") or "")
 
 
 def folder_name(path: str) -> str:
@@ -116,6 +121,17 @@ def names_of(folders: Iterable[str]) -> dict[str, str]:
             if times[names[folder]] > 1:
                 names[folder] = "/".join(parts[-length:])
     return names
+
+
+class ProjectNames:
+    """Names of projects that tell each of `folders` from the others."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        self.of_folder = names_of(folders)
+
+    def of(self, row: dict[str, Any]) -> str:
+        """Return the name of a session's project; empty if it is not known."""
+        return self.of_folder.get(folder_of(row)) or project_of(row)
 
 
 STATUSES = {

@@ -32,13 +32,13 @@ from tooltap.daemon.formats import amount, dollars, is_cost_bound, over_budget
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.listing import (
     STATUSES,
+    ProjectNames,
     SessionFilter,
     SessionPlace,
     folder_name,
     name_of,
     names_of,
     place_of,
-    project_of,
     status_of,
 )
 from tooltap.daemon.sessions.usage import has_budget
@@ -203,14 +203,14 @@ MOST = 6
 """Sessions whose question is shown; the others are in the table."""
 
 
-async def what_waits(journal: Journal, fragments: Fragments) -> Markup:
+async def what_waits(journal: Journal, fragments: Fragments, names: ProjectNames) -> Markup:
     """Return the latest question of each session that waits, the newest first; empty if there is none. Raises
     `JournalError`."""
     rows = await journal.sessions(limit=MOST, order="time", wanted=SessionFilter(status=("waiting",)))
     asks = []
     for row in rows:
         for ask in (await asked_in(journal, fragments, row["session"]))[-1:]:
-            asks.append((row, name_of(row), project_of(row), session_url(row["session"]), ask))
+            asks.append((row, name_of(row), names.of(row), session_url(row["session"]), ask))
     return await anyio.to_thread.run_sync(lambda: template("home_asks.html", asks=asks)) if asks else Markup()
 
 
@@ -246,32 +246,30 @@ class Part(NamedTuple):
     """Whether older rows follow."""
 
 
-def parts_of(rows: Sequence[dict[str, Any]], before: str | None, *, more: bool) -> Markup:
+def parts_of(rows: Sequence[dict[str, Any]], before: str | None, names: ProjectNames, *, more: bool) -> Markup:
     """Render rows, newest first. `before`: position of the row before them; `more`: whether older ones follow."""
     parts = []
-    names = names_of(str(one.get("project") or one.get("cwd") or "") for one in rows)
     day = None if before is None else _day(SessionPlace.of_cursor(before).last_ts)
     for start in range(0, len(rows), PART):
         described = []
         for one in rows[start : start + PART]:
             own = _day(one.get("lastTs") or 0)
-            folder = names[str(one.get("project") or one.get("cwd") or "")]
-            described.append(_described(one)._replace(folder=folder, day=None if own == day else own))
+            described.append(_described(one, names)._replace(day=None if own == day else own))
             day = own
         parts.append(Part(described, before, more or start + PART < len(rows)))
         before = described[-1].place
     return template("home_rows.html", parts=parts)
 
 
-def row_html(one: dict[str, Any]) -> Markup:
-    return template("home_row.html", row=_described(one))
+def row_html(one: dict[str, Any], names: ProjectNames) -> Markup:
+    return template("home_row.html", row=_described(one, names))
 
 
 def _day(ts: int) -> str:
     return clock(ts, "%Y-%m-%d") if ts else ""
 
 
-def _described(one: dict[str, Any]) -> Row:
+def _described(one: dict[str, Any], names: ProjectNames) -> Row:
     status = status_of(one)
     tokens = [one.get("inputTokens"), one.get("outputTokens")]
     return Row(
@@ -279,7 +277,7 @@ def _described(one: dict[str, Any]) -> Row:
         status,
         STATUSES.get(status, status),
         name_of(one),
-        project_of(one),
+        names.of(one),
         session_url(one["session"]),
         session_url(one["session"], state="failed"),
         place_of(one).cursor,
@@ -319,6 +317,7 @@ class Counts(NamedTuple):
     """Number of all sessions."""
     agents: list[str]
     projects: list[str]
+    names: ProjectNames
 
     @property
     def shown(self) -> int:
@@ -334,6 +333,7 @@ async def count(journal: Journal, query: HomeQuery | Any) -> Counts:
     wanted = query.wanted(every["project"])
     others = wanted._replace(status=None)
     found = every if others == all_listed else await journal.count_sessions(others)
+    names = ProjectNames(every["project"])
     by_status = {status: found["status"].get(status, 0) for status in STATUSES}
     return Counts(
         wanted,
@@ -341,22 +341,23 @@ async def count(journal: Journal, query: HomeQuery | Any) -> Counts:
         every["status"].get("waiting", 0),
         sum(every["status"].values()),
         sorted({*every["provider"], *query.agent}),
-        sorted({*list(names_of(every["project"]).values())[:CHOICES], *query.project} - {""}),
+        sorted({*list(names.of_folder.values())[:CHOICES], *query.project} - {""}),
+        names,
     )
 
 
-async def fetch_rows(journal: Journal, query: HomeQuery, wanted: SessionFilter) -> tuple[Markup, str | None]:
+async def fetch_rows(journal: Journal, query: HomeQuery, counts: Counts) -> tuple[Markup, str | None]:
     """Return the rows as HTML, and the place of the last one if older ones follow. Raises `JournalError`."""
     before = None if query.before is None else SessionPlace.of_cursor(query.before)
     last = SessionPlace.of_cursor(query.last) if isinstance(query, RowsQuery) and query.last is not None else None
     most = AT_ONCE if last is None else REFILLED
-    rows = await journal.sessions(limit=most + 1, before=before, order="time", wanted=wanted)
+    rows = await journal.sessions(limit=most + 1, before=before, order="time", wanted=counts.wanted)
     more = len(rows) > most
     rows = rows[:most]
     if last is not None:
         inside = [one for one in rows if _place(one).key("time") >= last.key("time")]
         rows, more = inside, more or len(inside) < len(rows)
-    html = await anyio.to_thread.run_sync(lambda: parts_of(rows, query.before, more=more))
+    html = await anyio.to_thread.run_sync(lambda: parts_of(rows, query.before, counts.names, more=more))
     return html, _place(rows[-1]).cursor if more and rows else None
 
 
@@ -405,15 +406,15 @@ class LiveRows:
         self._looked_at = now
         counts = await count(self._journal, self._query)
         rows, is_renewed = await self._changed(latest)
-        found = (
-            [("renew", "")] if is_renewed else await anyio.to_thread.run_sync(self._row_messages, rows, counts.wanted)
-        )
+        found = [("renew", "")] if is_renewed else await anyio.to_thread.run_sync(self._row_messages, rows, counts)
         self._seq = latest
         total = await self._totals.of(counts.wanted, counts.everything)
         if (words := _counts(counts, total)) != self._counts:
             self._counts = words
             found.append(("counts", words))
-        asks = str(await what_waits(self._journal, self._fragments)) if counts.waiting or self._asks else ""
+        asks = ""
+        if counts.waiting or self._asks:
+            asks = str(await what_waits(self._journal, self._fragments, counts.names))
         if asks != self._asks:
             self._asks = asks
             found.append(("asks", asks))
@@ -439,12 +440,12 @@ class LiveRows:
         self._going_on = names
         return changed, len(changed) > MOST_ROWS
 
-    def _row_messages(self, rows: list[dict[str, Any]], wanted: SessionFilter) -> list[tuple[str, str]]:
+    def _row_messages(self, rows: list[dict[str, Any]], counts: Counts) -> list[tuple[str, str]]:
         """Return the messages, the row with the latest event last, so that each is put at its place."""
         found = []
         for row in reversed(rows):
             name = row["session"]
-            html = str(row_html(row)) if wanted.matches(row) else ""
+            html = str(row_html(row, counts.names)) if counts.wanted.matches(row) else ""
             if self._rows.pop(name, None) != html:
                 found.append(("row", html) if html else ("gone", visible(name)))
             self._rows[name] = html
@@ -491,14 +492,14 @@ class _Home:
         budgets = []
         if has_budget():
             budgets = (await self._journal.usage(UsageRequest(id=None, zone=zone_name()))).budgets or []
-        rows, older = await fetch_rows(self._journal, query, counts.wanted)
+        rows, older = await fetch_rows(self._journal, query, counts)
         return await html(
             "home.html",
             query=query,
             counts=counts,
             rows=rows,
             older=older,
-            asks=await what_waits(self._journal, self._fragments) if counts.waiting else "",
+            asks=await what_waits(self._journal, self._fragments, counts.names) if counts.waiting else "",
             latest=latest,
             total=total_words(self._totals.known(counts.wanted)),
             warnings=[words for one in budgets if (words := over_budget(one.period, one.spent_usd, one.limit_usd))],
@@ -513,7 +514,7 @@ class _Home:
         """Return further rows, as HTML for the script to insert."""
         query = query_of(request, RowsQuery)
         counts = await count(self._journal, query)
-        rows, _ = await fetch_rows(self._journal, query, counts.wanted)
+        rows, _ = await fetch_rows(self._journal, query, counts)
         return HTMLResponse(rows)
 
     async def live(self, request: Request) -> ASGIApp:
