@@ -30,7 +30,7 @@ from tooltap.cli.common.printing import (
     warn,
 )
 from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound
-from tooltap.daemon.sessions.listing import folder_name, folder_of, names_of, origins_of
+from tooltap.daemon.sessions.listing import folder_name, folder_of, name_of, names_of, origins_of
 from tooltap.daemon.sessions.worktrees import project_of_path
 
 NO_EVENTS = "the journal has no events yet; start an agent with `tooltap run -- claude`"
@@ -80,7 +80,8 @@ def command(
 ) -> None:
     """List the sessions in the journal.
 
-    The most recently active session comes first. A terminal shows the columns that fit; a pipe gets all columns.
+    The most recently active session comes first. A terminal shows the columns that fit; a pipe gets all columns. `↳`
+    marks a session that was forked from another, continues it, or was started by it: FROM says which.
     """
     context.obj = socket
     if context.invoked_subcommand is not None:
@@ -238,6 +239,7 @@ def print_sessions(sessions: Sequence[Session]) -> None:
                 "\t".join([short(session["session"], MAX_ID), *_cells(session, _COLUMNS, _moment(session))]) + "\n"
             )
         return
+    sessions = [{**one, "title": _MARK + name_of(one)} if origins_of(one) else one for one in sessions]
     now = time.time()
     names = _short_ids([one["session"] for one in sessions])
     rows = [
@@ -304,6 +306,8 @@ def _origin(session: Session) -> str:
     return ", ".join(f"{one.words} {one.session[:SHORTEST_ID]}" for one in origins_of(session))
 
 
+_MARK = "↳ "
+"""Before the name of a session that comes from another, on a terminal, which may have no room for the column."""
 _PROJECT_NAME = "projectName"
 """Key of a session's project as the list names it."""
 

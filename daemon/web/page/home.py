@@ -16,7 +16,7 @@ browser holds: the script drops those that are in no part of the table that it h
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
@@ -38,6 +38,7 @@ from tooltap.daemon.sessions.listing import (
     folder_name,
     name_of,
     names_of,
+    origins_of,
     place_of,
     status_of,
 )
@@ -221,6 +222,28 @@ WIDTH, HEIGHT = 3, 16
 LOWEST = 1.5
 
 
+class Names(NamedTuple):
+    """Names that rows show of what is not in them."""
+
+    projects: ProjectNames
+    sessions: Mapping[str, str]
+    """Session -> its name, of those that the rows' sessions come from, as far as they are known."""
+
+
+async def names_for(journal: Journal, rows: Sequence[dict[str, Any]], projects: ProjectNames) -> Names:
+    """Raises `JournalError`."""
+    wanted = list({one.session: None for row in rows for one in origins_of(row)})[:MOST_NAMED]
+    known = await journal.sessions(limit=len(wanted), wanted=SessionFilter(session=tuple(wanted))) if wanted else []
+    return Names(projects, {one["session"]: name_of(one) for one in known})
+
+
+class OriginLink(NamedTuple):
+    words: str
+    name: str
+    url: str | None
+    """None if the session is not known."""
+
+
 class Row(NamedTuple):
     one: dict[str, Any]
     """Row of the session, as in a reply to `sessions`."""
@@ -234,6 +257,7 @@ class Row(NamedTuple):
     tokens: int | None
     paths: list[tuple[str, str]]
     """Family and path of the sparkline."""
+    origins: list[OriginLink]
     day: str | None = None
     """Day of the session, in UTC; None if it is that of the row before, empty if the session has no time."""
 
@@ -246,7 +270,7 @@ class Part(NamedTuple):
     """Whether older rows follow."""
 
 
-def parts_of(rows: Sequence[dict[str, Any]], before: str | None, names: ProjectNames, *, more: bool) -> Markup:
+def parts_of(rows: Sequence[dict[str, Any]], before: str | None, names: Names, *, more: bool) -> Markup:
     """Render rows, newest first. `before`: position of the row before them; `more`: whether older ones follow."""
     parts = []
     day = None if before is None else _day(SessionPlace.of_cursor(before).last_ts)
@@ -261,7 +285,7 @@ def parts_of(rows: Sequence[dict[str, Any]], before: str | None, names: ProjectN
     return template("home_rows.html", parts=parts)
 
 
-def row_html(one: dict[str, Any], names: ProjectNames) -> Markup:
+def row_html(one: dict[str, Any], names: Names) -> Markup:
     return template("home_row.html", row=_described(one, names))
 
 
@@ -269,7 +293,7 @@ def _day(ts: int) -> str:
     return clock(ts, "%Y-%m-%d") if ts else ""
 
 
-def _described(one: dict[str, Any], names: ProjectNames) -> Row:
+def _described(one: dict[str, Any], names: Names) -> Row:
     status = status_of(one)
     tokens = [one.get("inputTokens"), one.get("outputTokens")]
     return Row(
@@ -277,12 +301,16 @@ def _described(one: dict[str, Any], names: ProjectNames) -> Row:
         status,
         STATUSES.get(status, status),
         name_of(one),
-        names.of(one),
+        names.projects.of(one),
         session_url(one["session"]),
         session_url(one["session"], state="failed"),
         place_of(one).cursor,
         None if tokens == [None, None] else sum(count or 0 for count in tokens),
         _sparkline(one.get("activity") or []),
+        [
+            OriginLink(words, names.sessions.get(name, name), session_url(name) if name in names.sessions else None)
+            for words, name in origins_of(one)
+        ],
     )
 
 
@@ -357,7 +385,8 @@ async def fetch_rows(journal: Journal, query: HomeQuery, counts: Counts) -> tupl
     if last is not None:
         inside = [one for one in rows if _place(one).key("time") >= last.key("time")]
         rows, more = inside, more or len(inside) < len(rows)
-    html = await anyio.to_thread.run_sync(lambda: parts_of(rows, query.before, counts.names, more=more))
+    names = await names_for(journal, rows, counts.names)
+    html = await anyio.to_thread.run_sync(lambda: parts_of(rows, query.before, names, more=more))
     return html, _place(rows[-1]).cursor if more and rows else None
 
 
@@ -406,7 +435,10 @@ class LiveRows:
         self._looked_at = now
         counts = await count(self._journal, self._query)
         rows, is_renewed = await self._changed(latest)
-        found = [("renew", "")] if is_renewed else await anyio.to_thread.run_sync(self._row_messages, rows, counts)
+        found = [("renew", "")]
+        if not is_renewed:
+            names = await names_for(self._journal, rows, counts.names)
+            found = await anyio.to_thread.run_sync(self._row_messages, rows, counts.wanted, names)
         self._seq = latest
         total = await self._totals.of(counts.wanted, counts.everything)
         if (words := _counts(counts, total)) != self._counts:
@@ -440,12 +472,12 @@ class LiveRows:
         self._going_on = names
         return changed, len(changed) > MOST_ROWS
 
-    def _row_messages(self, rows: list[dict[str, Any]], counts: Counts) -> list[tuple[str, str]]:
+    def _row_messages(self, rows: list[dict[str, Any]], wanted: SessionFilter, names: Names) -> list[tuple[str, str]]:
         """Return the messages, the row with the latest event last, so that each is put at its place."""
         found = []
         for row in reversed(rows):
             name = row["session"]
-            html = str(row_html(row, counts.names)) if counts.wanted.matches(row) else ""
+            html = str(row_html(row, names)) if wanted.matches(row) else ""
             if self._rows.pop(name, None) != html:
                 found.append(("row", html) if html else ("gone", visible(name)))
             self._rows[name] = html

@@ -181,7 +181,9 @@ def test_prices_subscription_and_budget_of_the_user(tmp_path: Path) -> None:
         assert printed.splitlines()[1].split("\t")[:2] == ["house-model", "0.3"]  # 0.1 + 0.2 is 0.30000000000000004
 
 
-def test_lower_bounds_are_marked_and_rounded_down(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lower_bounds_are_marked_and_rounded_down(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     row: dict[str, float] = {
         "sessions": 1,
         "inputTokens": 1_000,

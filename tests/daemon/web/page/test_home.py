@@ -136,6 +136,26 @@ def test_what_waits_is_on_top_in_full(daemon: Running, browser: Browser) -> None
     assert page.one("a", id="waits").text == "1\xa0waiting"
 
 
+def test_row_says_which_session_it_comes_from(daemon: Running, browser: Browser) -> None:
+    """Also when it is sent again. A session that is not known has no link."""
+    daemon.commit(commit(event(SessionEvent, state="started", title="Repair it"), call("1")))
+    where: dict[str, Any] = {"stream": "f", "session": "fork"}
+    origin = {"forked_from": "session-1", "parent_session": "gone"}
+    daemon.commit(commit(event(SessionEvent, state="started", **origin, **where), call("1", **where), stream="f"))
+
+    def origins(row: Element) -> list[tuple[str, str, list[str]]]:
+        marks = row.all("span", class_="origin")
+        return [(one.text, one.attributes["title"], [a.attributes["href"] for a in one.all("a")]) for one in marks]
+
+    wanted = [("forked from Repair it", "Repair it", ["/sessions/session-1"]), ("started by gone", "gone", [])]
+    page = shown(browser, "/")
+    assert [origins(one) for one in page.all("tr") if "data-session" in one.attributes] == [wanted, []]
+    with browser.stream("/rows/live") as stream:
+        stream.until("counts")
+        daemon.commit(commit(message("more", **where), stream="f", base=1))
+        assert origins(read(f"<table>{stream.until('row')[-1].data}</table>")) == wanted
+
+
 def test_changes_are_sent_row_by_row(three: None, daemon: Running, browser: Browser) -> None:
     with browser.stream("/rows/live?agent=claude") as stream:
         stream.until("counts")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.daemon.events import call, commit, event, message
@@ -16,7 +18,7 @@ from tooltap.protocol.events import SessionEvent, Turn
 def two(daemon: Running) -> None:
     """Sessions of two projects, which run."""
     for name, folder in (("a", "/work/app"), ("b", "/home/app")):
-        where = {"stream": name, "session": name}
+        where: dict[str, Any] = {"stream": name, "session": name}
         events: list[Produced] = [
             event(SessionEvent, state="started", title=f"In {name}", cwd=folder, **where),
             event(Turn, state="started", **where),
