@@ -42,13 +42,13 @@ from tooltap.daemon.sessions.listing import (
     place_of,
     status_of,
 )
-from tooltap.daemon.sessions.usage import has_budget
+from tooltap.daemon.sessions.usage import has_budget, zone_of
 from tooltap.daemon.show.markup import clock
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.sanitize import visible
 from tooltap.daemon.system.zone import zone_name
 from tooltap.daemon.web.http.feed import Arrived, EventStream, message
-from tooltap.daemon.web.http.requests import NEWEST
+from tooltap.daemon.web.http.requests import NEWEST, WebError
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
@@ -116,6 +116,11 @@ class RowsQuery(HomeQuery, kw_only=True, frozen=True):
 class LiveRowsQuery(_Filters, kw_only=True, frozen=True):
     after: Annotated[int, msgspec.Meta(ge=0, le=NEWEST)] | None = None
     """The browser has all changes up to this `seq`. Default: the latest."""
+
+
+class BudgetsQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    zone: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    """IANA name of the reader's time zone. Default: the daemon's."""
 
 
 COUNTED = 250
@@ -507,7 +512,12 @@ async def _nothing(_: Arrived) -> bytes:
 
 def routes(services: Services, fragments: Fragments) -> list[BaseRoute]:
     home = _Home(services, fragments)
-    return [PageRoute("/", home.table), Route("/rows", home.rows), Route("/rows/live", home.live)]
+    return [
+        PageRoute("/", home.table),
+        Route("/rows", home.rows),
+        Route("/rows/live", home.live),
+        Route("/budgets", home.budgets),
+    ]
 
 
 class _Home:
@@ -521,9 +531,6 @@ class _Home:
         query = query_of(request, HomeQuery)
         latest = self._journal.latest
         counts = await count(self._journal, query)
-        budgets = []
-        if has_budget():
-            budgets = (await self._journal.usage(UsageRequest(id=None, zone=zone_name()))).budgets or []
         rows, older = await fetch_rows(self._journal, query, counts)
         return await html(
             "home.html",
@@ -534,7 +541,7 @@ class _Home:
             asks=await what_waits(self._journal, self._fragments, counts.names) if counts.waiting else "",
             latest=latest,
             total=total_words(self._totals.known(counts.wanted)),
-            warnings=[words for one in budgets if (words := over_budget(one.period, one.spent_usd, one.limit_usd))],
+            has_budget=has_budget(),
             periods=PERIOD_WORDS,
             preferences=preferences_of(request),
             waits=counts.waiting,
@@ -548,6 +555,18 @@ class _Home:
         counts = await count(self._journal, query)
         rows, _ = await fetch_rows(self._journal, query, counts)
         return HTMLResponse(rows)
+
+    async def budgets(self, request: Request) -> Response:
+        """Return warnings of budgets that are exceeded in the reader's day and month, as HTML for the script to
+        insert."""
+        zone = query_of(request, BudgetsQuery).zone or zone_name()
+        try:
+            zone_of(zone)
+        except ValueError as error:
+            raise WebError(400, "bad-query", f"zone: {error}") from None
+        budgets = (await self._journal.usage(UsageRequest(id=None, zone=zone))).budgets or []
+        warnings = [words for one in budgets if (words := over_budget(one.period, one.spent_usd, one.limit_usd))]
+        return await html("home_budgets.html", warnings=warnings)
 
     async def live(self, request: Request) -> ASGIApp:
         query = query_of(request, LiveRowsQuery)
