@@ -143,7 +143,7 @@ def test_row_says_which_session_it_comes_from(daemon: Running, browser: Browser)
     """Also when it is sent again. A session that is not known has no link."""
     daemon.commit(commit(event(SessionEvent, state="started", title="Repair it"), call("1")))
     where: dict[str, Any] = {"stream": "f", "session": "fork"}
-    origin = {"forked_from": "session-1", "parent_session": "gone"}
+    origin: dict[str, Any] = {"forked_from": "session-1", "parent_session": "gone"}
     daemon.commit(commit(event(SessionEvent, state="started", **origin, **where), call("1", **where), stream="f"))
 
     def origins(row: Element) -> list[tuple[str, str, list[str]]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
@@ -46,7 +48,7 @@ def test_head_links_the_sessions_that_it_comes_from(daemon: Running, browser: Br
         assert words in " ".join(head.text.split())
 
 
-def fork(name: str, **origin: str) -> Commit:
+def fork(name: str, **origin: Any) -> Commit:
     return commit(
         event(SessionEvent, name, session=name, state="started", **origin), call("1", name, session=name), stream=name
     )
