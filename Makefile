@@ -91,14 +91,17 @@ fixtures: .venv/.runtime
 	$(BIN)/tooltap fixtures update tests/fixtures/curated
 
 # Record the packaged baselines: make baselines CAPTURES='<folder> …', each with a folder for each agent, which contains
-# recordings and a meta.json with the agent's version. What several of them have of one agent is recorded together.
+# recordings and a meta.json with the agent's version. What several of them have of one agent and version is recorded
+# together.
 baselines: .venv/.runtime
 	rm -rf traces/static/baselines
+	version() { $(BIN)/python -c 'import json, sys; print(json.load(open(sys.argv[1]))["version"])' "$$1/meta.json"; }; \
 	for agent in $(sort $(notdir $(patsubst %/meta.json,%,$(wildcard $(CAPTURES:%=%/*/meta.json))))); do \
 		folders=$$(for folder in $(CAPTURES); do ls -d $$folder/$$agent 2>/dev/null; done); \
-		version=$$(set -- $$folders && \
-			$(BIN)/python -c 'import json, sys; print(json.load(open(sys.argv[1]))["version"])' "$$1/meta.json") && \
-		$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" $$folders || exit 1; \
+		for version in $$(for folder in $$folders; do version $$folder; done | sort -u); do \
+			same=$$(for folder in $$folders; do test "$$(version $$folder)" != "$$version" || echo $$folder; done); \
+			$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" $$same || exit 1; \
+		done; \
 	done
 
 # Build the sdist and, from it, the wheel. Install the wheel in an empty environment without access to the sources, run

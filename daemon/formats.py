@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 MOST_DOLLARS = 1e9
 """Largest plausible cost of a session in USD. A larger or negative number is not shown."""
+PLACES = 9
+"""Decimal places of a sum of costs in dollars; more are errors of addition."""
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:
@@ -11,9 +16,19 @@ def counted(number: int, one: str, several: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
-def dollars(cost: float | None, digits: int = 2) -> str | None:
-    """`$0.03`; None for an implausible cost: the numbers come from agents, and can be anything."""
-    return None if cost is None or not 0 <= cost <= MOST_DOLLARS else f"${cost:,.{digits}f}"
+def dollars(cost: float | None, digits: int = 2, *, is_bound: bool = False) -> str | None:
+    """`$0.03`; None for an implausible cost: the numbers come from agents, and can be anything. `is_bound`: it is a
+    lower bound, so it is rounded down."""
+    if cost is None or not 0 <= cost <= MOST_DOLLARS:
+        return None
+    if is_bound:
+        cost = round(cost * 10**PLACES) // 10 ** (PLACES - digits) / 10**digits
+    return f"${cost:,.{digits}f}"
+
+
+def is_cost_bound(row: Mapping[str, Any]) -> bool:
+    """Whether the cost in a reply's row is a lower bound: it is estimated from tokens that are one."""
+    return bool(row.get("costEstimated") and row.get("estimatedOutputTokens"))
 
 
 def cost_word(estimated: bool | None, is_bound: bool | None) -> str:
@@ -51,10 +66,11 @@ def duration(milliseconds: float) -> str:
     return f"{hours} h {minute} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
-def rounded(number: int) -> str:
-    """`950`, `12.3k`, `4.5M`: for tokens, rounded."""
+def rounded(number: int, *, is_bound: bool = False) -> str:
+    """`950`, `12.3k`, `4.5M`: for tokens, rounded; down if they are a lower bound."""
     for size, letter in ((1_000_000, "M"), (1_000, "k")):
         if number >= size:
+            number -= number % (size // 10) if is_bound else 0
             return f"{number / size:.1f}{letter}"
     return str(number)
 
@@ -81,12 +97,13 @@ def spent(milliseconds: float | None) -> str | None:
     return f"{hours} h {rest:02}" if hours < 48 else f"{hours // 24} d"
 
 
-def amount(number: int | None) -> str | None:
-    """`88`, `640 k`, `1.8 M`; None for an implausible count."""
+def amount(number: int | None, *, is_bound: bool = False) -> str | None:
+    """`88`, `640 k`, `1.8 M`; None for an implausible count. `is_bound`: it is a lower bound, so it is rounded down."""
     if number is None or number < 0:
         return None
     for size, letter in _UNITS:
         if number >= size:
+            number -= number % (size if number >= 10 * size else size // 10) if is_bound else 0
             scaled = number / size
             return f"{scaled:.1f} {letter}" if scaled < 9.95 else f"{scaled:,.0f} {letter}"
     return str(number)

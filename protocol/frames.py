@@ -82,6 +82,8 @@ class SessionsRequest(_Request, kw_only=True, tag="sessions"):
     """Only sessions whose first event happened before then."""
     changed_after: Seq | None = None
     """Only sessions with events after this `seq`."""
+    origin: Values | None = None
+    """Only sessions that come from one of these: they were forked from it, continue it, or were started by it."""
     empty: bool = False
     """Also list sessions in which nothing was asked, said or done. Sessions that are named are listed in any case."""
     facets: bool = False

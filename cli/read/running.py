@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tooltap.cli.common.columns import columns_of, fit, padded
 from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.daemon.formats import bound, counted, dollars, duration, rounded, tool_name
+from tooltap.daemon.formats import bound, counted, dollars, duration, is_cost_bound, rounded, tool_name
 from tooltap.daemon.sessions.listing import RunningSession, find_running, name_of
 from tooltap.daemon.system.sanitize import one_line
 
@@ -94,15 +94,16 @@ def _facts(session: dict[str, Any], *, brief: bool) -> Iterator[str]:
         yield short(session["model"], 30)
     numbers = [session.get(key) for key in ("inputTokens", "outputTokens")]
     if tokens := sum(number for number in numbers if isinstance(number, int)):
-        yield f"{bound('estimatedOutputTokens' in session)}{rounded(tokens)} tokens"
+        is_bound = "estimatedOutputTokens" in session
+        yield f"{bound(is_bound)}{rounded(tokens, is_bound=is_bound)} tokens"
     if cost := _cost(session):
         yield cost
 
 
 def _cost(session: dict[str, Any]) -> str | None:
     cost = session.get("costUsd")
-    shown = dollars(cost) if isinstance(cost, int | float) else None
-    is_bound = bool(session.get("costEstimated")) and "estimatedOutputTokens" in session
+    is_bound = is_cost_bound(session)
+    shown = dollars(cost, is_bound=is_bound) if isinstance(cost, int | float) else None
     return None if shown is None else bound(is_bound) + shown
 
 

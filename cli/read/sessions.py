@@ -29,8 +29,8 @@ from tooltap.cli.common.printing import (
     wants_colour,
     warn,
 )
-from tooltap.daemon.formats import bound, counted, dollars
-from tooltap.daemon.sessions.listing import folder_name, names_of, origins_of
+from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound
+from tooltap.daemon.sessions.listing import folder_name, folder_of, name_of, names_of, origins_of
 from tooltap.daemon.sessions.worktrees import project_of_path
 
 NO_EVENTS = "the journal has no events yet; start an agent with `tooltap run -- claude`"
@@ -80,7 +80,8 @@ def command(
 ) -> None:
     """List the sessions in the journal.
 
-    The most recently active session comes first. A terminal shows the columns that fit; a pipe gets all columns.
+    The most recently active session comes first. A terminal shows the columns that fit; a pipe gets all columns. `↳`
+    marks a session that was forked from another, continues it, or was started by it: FROM says which.
     """
     context.obj = socket
     if context.invoked_subcommand is not None:
@@ -229,8 +230,8 @@ class _Column(NamedTuple):
 
 
 def print_sessions(sessions: Sequence[Session]) -> None:
-    projects = names_of(map(_folder, sessions))
-    sessions = [{**one, _PROJECT_NAME: projects[_folder(one)]} for one in sessions]
+    projects = names_of(map(folder_of, sessions))
+    sessions = [{**one, _PROJECT_NAME: projects[folder_of(one)]} for one in sessions]
     if not at_terminal():
         say_text("\t".join(["SESSION", *(one.head for one in _COLUMNS)]) + "\n")
         for session in sessions:
@@ -238,6 +239,7 @@ def print_sessions(sessions: Sequence[Session]) -> None:
                 "\t".join([short(session["session"], MAX_ID), *_cells(session, _COLUMNS, _moment(session))]) + "\n"
             )
         return
+    sessions = [{**one, "title": _MARK + name_of(one)} if origins_of(one) else one for one in sessions]
     now = time.time()
     names = _short_ids([one["session"] for one in sessions])
     rows = [
@@ -304,26 +306,26 @@ def _origin(session: Session) -> str:
     return ", ".join(f"{one.words} {one.session[:SHORTEST_ID]}" for one in origins_of(session))
 
 
+_MARK = "↳ "
+"""Before the name of a session that comes from another, on a terminal, which may have no room for the column."""
 _PROJECT_NAME = "projectName"
 """Key of a session's project as the list names it."""
 
 
-def _folder(session: Session) -> str:
-    return str(session.get("project") or session.get("cwd") or "")
-
-
 def _tokens(session: Session) -> str:
     tokens = (session.get("inputTokens") or 0) + (session.get("outputTokens") or 0)
+    is_bound = "estimatedOutputTokens" in session
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if tokens >= size:
+            tokens -= tokens % (size // 10) if is_bound else 0
             shown = f"{tokens / size:.1f}{unit}" if tokens < 10 * size else f"{tokens // size}{unit}"
-            return bound("estimatedOutputTokens" in session) + shown
+            return bound(is_bound) + shown
     return str(tokens or "")
 
 
 def _cost(session: Session) -> str:
-    cost = dollars(session.get("costUsd"))
-    is_bound = bool(session.get("costEstimated")) and "estimatedOutputTokens" in session
+    is_bound = is_cost_bound(session)
+    cost = dollars(session.get("costUsd"), is_bound=is_bound)
     return "" if cost is None else bound(is_bound) + cost
 
 

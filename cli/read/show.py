@@ -25,6 +25,8 @@ from tooltap.cli.common.printing import (
 from tooltap.cli.common.terminal import paged
 
 MAX_SEQ = 2**63 - 1
+SUCCESSORS = 20
+"""Maximum sessions that are named as coming from one."""
 SHORTEST_ID = 8
 """Digits from which on a number may be the beginning of a session's id: lists show as many of an id."""
 
@@ -75,7 +77,7 @@ def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Pa
             write_events(line + b"\n")
         flush()
         return
-    _show_session(session, events, full=full)
+    _show_session(session, _successors(socket, session), events, full=full)
 
 
 def _session(socket: Path | None, wanted: str) -> dict[str, Any] | None:
@@ -92,7 +94,19 @@ def _session(socket: Path | None, wanted: str) -> dict[str, Any] | None:
         raise
 
 
-def _show_session(session: dict[str, Any], events: Iterator[bytes], *, full: bool) -> None:
+def _successors(socket: Path | None, session: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of the sessions that come from this one; none if the daemon is older than this filter."""
+    from tooltap.cli.read.sessions import list_sessions
+
+    try:
+        return list(list_sessions(socket, SUCCESSORS, origin=[session["session"]]))
+    except click.ClickException:
+        return []
+
+
+def _show_session(
+    session: dict[str, Any], successors: list[dict[str, Any]], events: Iterator[bytes], *, full: bool
+) -> None:
     import msgspec
 
     from tooltap.cli.common.columns import terminal_columns
@@ -102,7 +116,7 @@ def _show_session(session: dict[str, Any], events: Iterator[bytes], *, full: boo
     columns, colour = terminal_columns(), wants_colour()
     transcript = Transcript(columns=columns, colour=colour, full=full, cwd=session.get("cwd"))
     with paged():
-        write_text(lines_of(*head_lines(session, columns, colour=colour)))
+        write_text(lines_of(*head_lines(session, successors, columns, colour=colour)))
         for line in events:
             try:
                 event = decode(line)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
@@ -19,8 +19,8 @@ import msgspec
 
 from tooltap.cli.common.columns import columns_of, fit, fit_end, wrapped
 from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.daemon.formats import counted, dollars, duration, rounded, tool_name
-from tooltap.daemon.sessions.listing import name_of, origins_of, status_of
+from tooltap.daemon.formats import counted, dollars, duration, is_cost_bound, rounded, tool_name
+from tooltap.daemon.sessions.listing import name_of, origins_of, status_of, successors_of
 from tooltap.daemon.show import blocks, diff
 from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.show.bodies import BACKGROUND, error_text, milliseconds_of, seen_text
@@ -458,16 +458,19 @@ def changes_of(call: ToolCall) -> list[FileDiff]:
 # -- above a session: its title, and what is known of it -------------------------------------------------------------
 
 
-def head_lines(session: dict[str, Any], columns: int, *, colour: bool) -> Iterator[Clean]:
-    """Yield the header of a session: its title, and facts about it. `session`: its row."""
+def head_lines(
+    session: dict[str, Any], successors: Sequence[dict[str, Any]], columns: int, *, colour: bool
+) -> Iterator[Clean]:
+    """Yield the header of a session: its title, and facts about it. `session`: its row; `successors`: those of the
+    sessions that come from it."""
     for line in wrapped(short(name_of(session), 200), columns):
         yield styled(line, "bold") if colour else joined([line])
-    facts = " · ".join(_head_facts(session))
+    facts = " · ".join(_head_facts(session, successors))
     for line in wrapped(facts, columns):
         yield styled(line, "dim") if colour else joined([line])
 
 
-def _head_facts(session: dict[str, Any]) -> Iterator[str]:
+def _head_facts(session: dict[str, Any], successors: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield short(" ".join(str(one) for one in (session.get("provider"), session.get("agentVersion")) if one), 60)
     models = session.get("models") or [session.get("model")]
     yield from (short(one, 60) for one in models if isinstance(one, str))
@@ -475,6 +478,8 @@ def _head_facts(session: dict[str, Any]) -> Iterator[str]:
         branch = session.get("branch")
         yield short(f"{where} ({branch})" if branch else where, 100)
     yield from (short(f"{one.words} {one.session}", 100) for one in origins_of(session))
+    for words, found in successors_of(session["session"], successors):
+        yield f"{words} {', '.join(short(one['session'], 100) for one in found)}"
     yield short(status_of(session), 20)
     first, last = session.get("firstTs"), session.get("lastTs")
     if isinstance(first, int) and isinstance(last, int):
@@ -487,12 +492,12 @@ def _head_facts(session: dict[str, Any]) -> Iterator[str]:
             yield counted(number, one)
     tokens = [session.get(key) for key in ("inputTokens", "outputTokens")]
     if any(isinstance(number, int) for number in tokens):
-        given, written = (rounded(number) if isinstance(number, int) else "?" for number in tokens)
         is_bound = "estimatedOutputTokens" in session
+        given, written = (rounded(number, is_bound=is_bound) if isinstance(number, int) else "?" for number in tokens)
         yield f"{given} in, {'at least ' if is_bound else ''}{written} out"
     cost = session.get("costUsd")
-    if isinstance(cost, int | float) and (shown := dollars(cost)):
-        is_bound = bool(session.get("costEstimated")) and "estimatedOutputTokens" in session
+    is_bound = is_cost_bound(session)
+    if isinstance(cost, int | float) and (shown := dollars(cost, is_bound=is_bound)):
         yield f"{'at least ' if is_bound else ''}{shown}"
     yield short(session["session"], 100)
 

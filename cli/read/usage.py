@@ -15,12 +15,10 @@ from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.moments import Day
 from tooltap.cli.common.printing import at_terminal, say, say_object, say_text, short
 from tooltap.cli.read.sessions import NO_EVENTS
-from tooltap.daemon.formats import bound, counted, over_budget
+from tooltap.daemon.formats import PLACES, bound, counted, dollars, is_cost_bound, over_budget
 from tooltap.daemon.system.zone import zone_name
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
-PLACES = 9
-"""Decimal places of a cost in dollars in a pipe; more are errors of addition."""
 
 
 @click.command(
@@ -155,15 +153,17 @@ def _cost(row: dict[str, Any]) -> str:
     if cost is None:
         return "-"
     digits = 2 if cost >= 0.1 or not cost else 4
-    is_bound = "estimatedOutputTokens" in row
-    mark = "" if not row.get("costEstimated") else "≥" if is_bound else "~"
+    is_bound = is_cost_bound(row)
+    mark = "≥" if is_bound else "~" if row.get("costEstimated") else ""
     more = "+" if row.get("unpricedTokens") else ""
-    return f"{mark}${cost:,.{digits}f}{more}"
+    shown = dollars(cost, digits, is_bound=is_bound)
+    return f"{mark}{shown}{more}" if shown else "-"
 
 
-def _tokens(count: int) -> str:
+def _tokens(count: int, *, is_bound: bool = False) -> str:
     for unit, name in ((1_000_000_000, "B"), (1_000_000, "M"), (1_000, "k")):
         if count >= unit:
+            count -= count % (unit // 10 if count < 100 * unit else unit) if is_bound else 0
             return f"{count / unit:.{1 if count < 100 * unit else 0}f}{name}"
     return str(count)
 
@@ -173,7 +173,8 @@ def _of(field: str) -> Callable[[dict[str, Any]], str]:
 
 
 def _output(row: dict[str, Any]) -> str:
-    return bound("estimatedOutputTokens" in row) + _tokens(row["outputTokens"])
+    is_bound = "estimatedOutputTokens" in row
+    return bound(is_bound) + _tokens(row["outputTokens"], is_bound=is_bound)
 
 
 _COLUMNS = (

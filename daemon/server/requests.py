@@ -307,6 +307,7 @@ def _wanted(request: SessionsRequest) -> SessionFilter:
         since=request.since,
         until=request.until,
         changed_after=request.changed_after,
+        origin=request.origin,
         with_empty=request.empty or request.session is not None,
     )
 

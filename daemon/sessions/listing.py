@@ -61,6 +61,8 @@ class SessionFilter(NamedTuple):
     """Maximum time of the first activity, exclusive. So a session is found by every day that it touches."""
     changed_after: int | None = None
     """Only sessions with events after this `seq`."""
+    origin: tuple[str, ...] | None = None
+    """Only sessions that come from one of these: they were forked from it, continue it, or were started by it."""
     with_empty: bool = True
     """Also sessions in which nothing was asked, said or done."""
 
@@ -72,6 +74,7 @@ class SessionFilter(NamedTuple):
             and (self.since is None or last >= self.since)
             and (self.until is None or session.get("firstTs", last) < self.until)
             and (self.changed_after is None or session["lastSeq"] > self.changed_after)
+            and (self.origin is None or any(session.get(key) in self.origin for key in _ORIGINS))
             and (self.with_empty or not session.get("empty"))
         )
 
@@ -98,7 +101,12 @@ def name_of(row: dict[str, Any]) -> str:
 
 def project_of(row: dict[str, Any]) -> str:
     """Return the name of a session's project: its folder, without the path; empty if it is not known."""
-    return folder_name(str(row.get("project") or row.get("cwd") or ""))
+    return folder_name(folder_of(row))
+
+
+def folder_of(row: dict[str, Any]) -> str:
+    """Return the folder of a session's project; empty if it is not known."""
+    return str(row.get("project") or row.get("cwd") or "")
 
 
 def folder_name(path: str) -> str:
@@ -118,6 +126,17 @@ def names_of(folders: Iterable[str]) -> dict[str, str]:
     return names
 
 
+class ProjectNames:
+    """Names of projects that tell each of `folders` from the others."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        self.of_folder = names_of(folders)
+
+    def of(self, row: dict[str, Any]) -> str:
+        """Return the name of a session's project; empty if it is not known."""
+        return self.of_folder.get(folder_of(row)) or project_of(row)
+
+
 STATUSES = {
     "running": "Running",
     "waiting": "Waiting for you",
@@ -128,18 +147,31 @@ STATUSES = {
 """Status of a session -> its label."""
 
 
-_ORIGINS = {"forkedFrom": "forked from", "resumes": "continues", "parent": "started by"}
-"""Key of a session -> what the session that it names is to this one."""
+_ORIGINS = {
+    "forkedFrom": ("forked from", "forked as"),
+    "resumes": ("continues", "continued as"),
+    "parent": ("started by", "started"),
+}
+"""Key of a session -> what the session that it names is to this one, and this one to that."""
 
 
-class Origin(NamedTuple):
+class Relation(NamedTuple):
     words: str
     session: str
 
 
-def origins_of(row: dict[str, Any]) -> list[Origin]:
+def origins_of(row: dict[str, Any]) -> list[Relation]:
     """Return the sessions that a session comes from."""
-    return [Origin(words, row[key]) for key, words in _ORIGINS.items() if row.get(key)]
+    return [Relation(words, row[key]) for key, (words, _) in _ORIGINS.items() if row.get(key)]
+
+
+def successors_of(session: str, rows: Iterable[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Group the sessions that come from one, as a list with the filter `origin` has them: the words, and those rows."""
+    groups: dict[str, list[dict[str, Any]]] = {words: [] for _, words in _ORIGINS.values()}
+    for row in rows:
+        for words in [words for key, (_, words) in _ORIGINS.items() if row.get(key) == session][:1]:
+            groups[words].append(row)
+    return [(words, found) for words, found in groups.items() if found]
 
 
 class RunningSession(NamedTuple):

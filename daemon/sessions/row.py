@@ -246,6 +246,8 @@ user's own words."""
 UNENDED: tuple[StreamState, ...] = ("open", "suspended")
 DESCRIPTION = ("agent_version", "model", "title", "cwd", "branch")
 """Columns that hold the latest value of `session` events."""
+ORIGINS = ("forked_from", "resumes", "parent")
+"""Columns that name a session which this one comes from."""
 MAX_MODELS = 16
 
 

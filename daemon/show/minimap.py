@@ -758,6 +758,6 @@ def _facts(calls: int, errors: int, duration: int | None, cost: Cost | None) -> 
         spent(duration) if duration else None,
         None
         if cost is None or not cost.usd
-        else f"{cost_word(cost.estimated, cost.at_least)}{dollars(cost.usd) or ''}",
+        else f"{cost_word(cost.estimated, cost.at_least)}{dollars(cost.usd, is_bound=cost.at_least) or ''}",
     ]
     return [fact for fact in facts if fact]

@@ -35,16 +35,16 @@ from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.show.blocks import short
 from tooltap.daemon.show.bodies import NOTABLE
 from tooltap.daemon.show.facts import Fact
-from tooltap.daemon.show.shown import Fragment, Slot, card_key
+from tooltap.daemon.show.shown import TURN, Fragment, Slot, card_key
 from tooltap.daemon.show.turn_naming import TurnNaming
 from tooltap.protocol.events import (
     TIMED,
+    WORK,
     AnyEvent,
     Event,
     Message,
     PermissionRequest,
     PermissionResponse,
-    Reasoning,
     SessionEvent,
     ToolCall,
     ToolResult,
@@ -150,6 +150,14 @@ class Card:
             self.status = _status_after(card.fragment) or self.status
 
 
+class Added(NamedTuple):
+    card: Card
+    nested: list[Card]
+    """All cards that became children of a call by this, maybe including that card."""
+    reopened: Card | None
+    """The card of a turn that was over provisionally, and goes on."""
+
+
 class Nesting:
     """Nests fragments in cards, in the order of the journal. `parents`: key of a subagent -> key of the call that
     spawned it, with the session as its scope, where no added event says so."""
@@ -162,10 +170,11 @@ class Nesting:
         """Top-level cards that belong to a call that has not come yet, or to a subagent whose call is not known."""
         self._parents = dict(parents or {})
 
-    def add(self, fragment: Fragment) -> tuple[Card, list[Card]]:
-        """Add the next fragment by `seq`. Return its card, and all cards that became children of a call by this, maybe
-        including that card."""
+    def add(self, fragment: Fragment) -> Added:
+        """Add the next fragment by `seq`, and return what it changes."""
         nested: list[Card] = []
+        event = fragment.event
+        reopened = self.reopen(event.stream, event.turn, fragment.seq) if _goes_on(event) else None
         if fragment.agent in self._parents:
             fragment = _tied(fragment, self._parents[fragment.agent])
         card = Card(fragment, fragment.status)
@@ -184,7 +193,19 @@ class Nesting:
         if fragment.ties is not None and fragment.into_session is not None:
             self._parents[fragment.ties] = fragment.into_session
             nested += self._collect(("agent", fragment.ties), fragment.into_session)
-        return card, nested
+        return Added(card, nested, reopened)
+
+    def reopen(self, stream: str, turn: str | None, seq: int) -> Card | None:
+        """Take back the provisional end of a turn with which the main agent goes on in the event `seq`. Return the
+        turn's card; None if it does not change."""
+        card = self._calls.get(f"{stream}{TURN}")
+        inside = [] if card is None else card.inside.get("turn", [])
+        kept = [one for one in inside if not (_settles(one.fragment.event, turn) and one.fragment.seq < seq)]
+        if card is None or len(kept) == len(inside):
+            return None
+        card.inside["turn"] = kept
+        card.status = card.fragment.status
+        return card
 
     def find(self, key: str) -> Card | None:
         """Return the card of a call or a turn, by its key."""
@@ -262,6 +283,15 @@ def nest(
         nesting.add(fragment)
     nesting.set_states(states or {})
     return list(nesting.cards)
+
+
+def _goes_on(event: AnyEvent | Event) -> bool:
+    """Return whether the main agent works, so that a turn with a provisional end has not ended."""
+    return event.agent is None and event.__struct_config__.tag in WORK
+
+
+def _settles(event: Event, turn: str | None) -> bool:
+    return isinstance(event, Turn) and event.provisional and event.turn == turn
 
 
 def _wanted_by(fragment: Fragment) -> _Wanted | None:
@@ -513,12 +543,14 @@ class Growing:
 
     def add(self, fragment: Fragment) -> RowChanges:
         """Add the next event by `seq`, and return what it changes."""
-        card, nested = self._take(fragment)
+        card, nested, reopened = self._take(fragment)
         homes = {one.home: None for one in nested if one.home is not None}
         by_home = {home: [one for one in nested if one.home is home] for home in homes}
         replaced = [] if card.home is None or card in nested else [card.home]
         if isinstance(fragment.event, PermissionResponse):
             replaced = list(dict.fromkeys([*replaced, *self._answer(fragment.into or "")]))
+        if reopened is not None:
+            replaced.append(reopened)
         counted = list(dict.fromkeys(above for home in homes for above in _upwards(home)))
         left_out = self._is_quiet and is_aside(card)
         change = RowChanges(card, replaced, by_home, counted, None if left_out else self._fold(card), left_out)
@@ -538,13 +570,19 @@ class Growing:
                 changed.append(one)
         return list(dict.fromkeys([*changed, *(self._answer(key) if is_answered else ())]))
 
+    def reopen(self, stream: str, turn: str | None, seq: int) -> list[Card]:
+        """Take a provisional end back by an event that is not shown, as `Nesting.reopen`; return the cards that have
+        changed."""
+        card = self._nesting.reopen(stream, turn, seq)
+        return [] if card is None else [card]
+
     # -- internals ----------------------------------------------------------------------------------------------
 
-    def _take(self, fragment: Fragment) -> tuple[Card, list[Card]]:
+    def _take(self, fragment: Fragment) -> Added:
         added = self._nesting.add(fragment._replace(event=_without_payload(fragment.event)))
         self._bytes += len(fragment.body)
         if fragment.into is not None and isinstance(fragment.event, PermissionRequest | ToolUpdate):
-            self._about[fragment.into].append(added[0])
+            self._about[fragment.into].append(added.card)
         return added
 
     def _answer(self, key: str) -> list[Card]:
@@ -690,8 +728,7 @@ class Turns:
 
     def _reopen(self, turn: TurnOfSession, event: AnyEvent) -> None:
         """Take a provisional end back if the turn goes on with this event."""
-        is_work = isinstance(event, Message | Reasoning | ToolCall | PermissionRequest)
-        if is_work and event.agent is None and event.turn == turn.settled:
+        if _goes_on(event) and event.turn == turn.settled:
             turn.state, turn.settled = "started", None
 
     def _begun(self, event: AnyEvent) -> TurnOfSession | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.chromium import Tab, violations
 from tests.browser.recordings import answered, assistant_message, called
 from tests.browser.serving import Site
+from tests.daemon.zones import zone_where_it_is
 
 LIVE = re.compile("Live")
 ELEMENTS = "document.querySelectorAll('*').length"
@@ -53,6 +55,27 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Any:
         )
         agent.finish()
         yield site
+
+
+@pytest.mark.parametrize(("hour", "warnings"), [(13, 1), (2, 0)])
+def test_budget_is_of_the_browsers_day(tmp_path: Path, browser: Browser, hour: int, warnings: int) -> None:
+    """A million tokens for $5, six hours ago: where it is two in the night, that was yesterday."""
+    then = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 6 * 3_600))
+    answer = assistant_message("Done.", 1, "s")["message"] | {
+        "model": "claude-opus-4-5",
+        "usage": {"input_tokens": 1_000_000, "output_tokens": 0},
+    }
+    line = {"type": "assistant", "uuid": "a", "parentUuid": None, "requestId": "r", "message": answer, "version": "2"}
+    with (
+        Site(tmp_path, "[usage.budget]", "day = 2.5") as site,
+        Tab(browser, timezone_id=zone_where_it_is(hour)) as tab,
+    ):
+        agent = site.publish("spent", "claude-transcript")
+        agent.write({**line, "sessionId": "s", "cwd": "/w", "timestamp": then})
+        agent.finish()
+        with tab.page.expect_response(re.compile("/budgets")):
+            site.enter(tab.page, "/")
+        expect(tab.page.locator("#budgets p")).to_have_text(["Over budget today: $5.00 of $2.50"] * warnings)
 
 
 def begun(session: str, folder: str) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tooltap.daemon.formats import amount, spent
+from tooltap.daemon.formats import amount, dollars, rounded, spent
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,33 @@ def test_spent(milliseconds: float | None, shown: str | None) -> None:
 )
 def test_amount(number: int | None, shown: str | None) -> None:
     assert amount(number) == shown
+
+
+@pytest.mark.parametrize(
+    ("cost", "digits", "shown", "at_least"),
+    [
+        (None, 2, None, None),
+        (-1, 2, None, None),
+        (1e10, 2, None, None),
+        (0.0, 2, "$0.00", "$0.00"),
+        (0.008, 2, "$0.01", "$0.00"),
+        (0.29, 2, "$0.29", "$0.29"),
+        (0.1 + 0.7, 2, "$0.80", "$0.80"),
+        (1_234.999, 2, "$1,235.00", "$1,234.99"),
+        (0.00128, 4, "$0.0013", "$0.0012"),
+    ],
+)
+def test_lower_bound_of_a_cost_is_rounded_down(
+    cost: float | None, digits: int, shown: str | None, at_least: str | None
+) -> None:
+    assert dollars(cost, digits) == shown
+    assert dollars(cost, digits, is_bound=True) == at_least
+
+
+@pytest.mark.parametrize(
+    ("number", "shown", "in_terminal"),
+    [(88, "88", "88"), (1_880, "1.8 k", "1.8k"), (9_990, "9.9 k", "9.9k"), (12_990_000, "12 M", "12.9M")],
+)
+def test_lower_bound_of_tokens_is_rounded_down(number: int, shown: str, in_terminal: str) -> None:
+    assert amount(number, is_bound=True) == shown
+    assert rounded(number, is_bound=True) == in_terminal

@@ -601,6 +601,8 @@ export interface SessionsRequest {
   until?: number;
   /** Only sessions with events after this `seq`. */
   changedAfter?: number;
+  /** Only sessions that come from one of these: they were forked from it, continue it, or were started by it. */
+  origin?: string[];
   /** Also list sessions in which nothing was asked, said or done. Sessions that are named are listed in any case. */
   empty?: boolean;
   /** Also count all sessions that match, by `status`, `provider` and `project`. */

@@ -26,7 +26,7 @@ from tooltap.daemon.journal.sqlite.tables import SESSIONS_TABLE, SUMS, row_sum, 
 from tooltap.daemon.sessions.listing import FACETS, MOST_COUNTED, PINNED, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.sessions.projection import CallRow, Projection
 from tooltap.daemon.sessions.repetitions import Compared, Origin, compare, keys_of
-from tooltap.daemon.sessions.row import SessionRow
+from tooltap.daemon.sessions.row import ORIGINS, SessionRow
 from tooltap.daemon.sessions.usage import report
 from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
@@ -315,9 +315,23 @@ def _conditions(wanted: SessionFilter) -> tuple[list[str], dict[str, Any]]:
         if (value := getattr(wanted, key)) is not None:
             conditions.append(condition)
             values[key] = value
+    if wanted.origin is not None:
+        found = []
+        for number, name in enumerate(wanted.origin):
+            values |= {f"name{number}": msgspec.json.encode(name)}
+            values |= {f"{column}{number}": _needle(column, name) for column in ORIGINS}
+            stated = " OR ".join(f"instr(data, :{column}{number})" for column in ORIGINS)
+            found.append(f"(instr(data, :name{number}) AND ({stated}))")
+        conditions.append(f"({' OR '.join(found)})")
     if not wanted.with_empty:
         conditions.append(f"outcome<>'{_EMPTY}'")
     return conditions, values
+
+
+def _needle(column: str, name: str) -> bytes:
+    """Return a column and its value as they are in an encoded row. No text in the row can contain them: there, the
+    quotes are escaped."""
+    return msgspec.json.encode({column: name})[1:-1]
 
 
 def _where(conditions: list[str]) -> str:

@@ -2,8 +2,8 @@
 
 Each watch has its own thread, because watching and listing thousands of folders takes time. Changes may be missed
 between listing and watching, or when the system's queue overflows. So the folder is listed again periodically
-(`rescan`), without reading files. A database is polled without opening it, and its sessions are listed after each
-commit.
+(`rescan`), without reading files. Watching a folder includes those that are linked in it, but not single files, so
+these are watched themselves. A database is polled without opening it, and its sessions are listed after each commit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from watchfiles import Change, watch
@@ -60,16 +60,17 @@ class Watch(NamedTuple):
         path, polling = self.root.path, self.polling
         while not self.stop.is_set():
             try:
-                self.found(scan(self.root, path, self.trouble))
+                files = list(scan(self.root, path, self.trouble))
+                self.found(files)
                 identity = _identity(path)
                 if polling or identity is None:
                     # watchfiles can poll as well, but misses the second of two changes within a second (1.3).
                     self.stop.wait(POLL)
                     continue
                 try:
-                    self._watch(identity)
+                    self._watch(identity, _linked(files))
                 except FileNotFoundError:
-                    pass  # the folder is gone: wait for another one
+                    pass  # the folder is gone, or a linked file: wait for another one
                 except (OSError, RuntimeError) as error:  # the limit of watches is reached, or the file system has none
                     self.trouble(OSError(None, f"listed periodically, because it cannot be watched: {error}", path))
                     polling = True
@@ -77,12 +78,14 @@ class Watch(NamedTuple):
                 faults.note("listing a folder failed; it is tried again later", place_of(error), error, folder=path)
                 self.stop.wait(RETRY)
 
-    def _watch(self, identity: tuple[int, int]) -> None:
-        """Watch until the path has a different folder."""
+    def _watch(self, identity: tuple[int, int], linked: Mapping[str, Sequence[str]]) -> None:
+        """Watch until the path has a different folder, or there are other links. `linked`: see `_linked`."""
         path = self.root.path
+        links = {link for several in linked.values() for link in several}
         listed = -math.inf  # something may have changed before the watch was set
         for changes in watch(
             path,
+            *linked,
             watch_filter=None,
             debounce=DEBOUNCE_MS,
             step=STEP_MS,
@@ -92,13 +95,21 @@ class Watch(NamedTuple):
             force_polling=False,
             ignore_permission_denied=True,
         ):
-            if changes:
-                self.found(one for _, name in sorted(changes) for one in look_at(self.root, name, self.trouble))
+            names = [name for _, changed in sorted(changes) for name in linked.get(changed, (changed,))]
+            if names:
+                self.found(one for name in names for one in look_at(self.root, name, self.trouble))
             if time.monotonic() - listed >= self.rescan:
                 listed = time.monotonic()
-                self.found(scan(self.root, path, self.trouble))
+                files = list(scan(self.root, path, self.trouble))
+                self.found(files)
+                if _linked(files) != linked:
+                    return
             # A new folder may have got the number of the deleted one.
             if (Change.deleted, path) in changes or _identity(path) != identity:
+                return
+            # A linked file was replaced, or another one was linked.
+            is_gone = any(kind is Change.deleted and changed in linked for kind, changed in changes)
+            if is_gone or any(name not in links and os.path.islink(name) for name in names):
                 return
 
     def _run_database(self, database: Database) -> None:
@@ -125,6 +136,15 @@ class Watch(NamedTuple):
                     self.stop.wait(LIST_RETRY)
                 else:
                     listed, due = state, time.monotonic() + self.rescan
+
+
+def _linked(files: Iterable[Found]) -> dict[str, list[str]]:
+    """Return the files that single links among these lead to, and the links to each."""
+    linked: dict[str, list[str]] = {}
+    for one in files:
+        if os.path.islink(one.path):
+            linked.setdefault(os.path.realpath(one.path), []).append(one.path)
+    return linked
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -23,10 +23,10 @@ from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import (
     STATUSES,
     WITH_CONTENT,
+    ProjectNames,
     RunningSession,
     find_running,
     name_of,
-    project_of,
     status_of,
 )
 from tooltap.daemon.show.ansi import final_screen
@@ -40,7 +40,7 @@ from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.fragments import Fragments
-from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, template
+from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, project_names, query_of, template
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import Message, PermissionRequest, ToolCall, ToolUpdate, decode
@@ -303,12 +303,13 @@ class Board:
             key = self._journal.latest, now // STALE_MS
             if self._made is None or self._made[0] != key:
                 gathered = await self._sessions.gather(now)
-                self._made = key, await anyio.to_thread.run_sync(_rendered, gathered)
+                names = await project_names(self._journal)
+                self._made = key, await anyio.to_thread.run_sync(_rendered, gathered, names)
             return self._made[1]
 
 
-def _rendered(gathered: Gathered) -> Columns:
-    columns = [_column(one) for one in gathered.columns]
+def _rendered(gathered: Gathered, names: ProjectNames) -> Columns:
+    columns = [_column(one, names) for one in gathered.columns]
     waiting = [column.id for column, facts in zip(columns, gathered.columns, strict=True) if facts.asks]
     summary = template(
         "board_summary.html",
@@ -320,7 +321,7 @@ def _rendered(gathered: Gathered) -> Columns:
     return Columns(columns, summary)
 
 
-def _column(facts: Facts) -> Column:
+def _column(facts: Facts, names: ProjectNames) -> Column:
     row = facts.row
     digest = blake2b(row["session"].encode("utf-8", "replace"), digest_size=6).hexdigest()
     tokens = [row.get("inputTokens"), row.get("outputTokens")]
@@ -330,7 +331,7 @@ def _column(facts: Facts) -> Column:
         one=row,
         id=digest,
         title=name_of(row),
-        project=project_of(row),
+        project=names.of(row),
         words=STATUSES.get(facts.status, facts.status),
         address=session_url(row["session"]),
         errors=session_url(row["session"], state="failed"),

@@ -24,9 +24,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from tooltap.daemon.formats import amount, dollars, spent
+from tooltap.daemon.formats import amount, dollars, is_cost_bound, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.listing import STATUSES, WITH_CONTENT, name_of, project_of, status_of
+from tooltap.daemon.sessions.listing import STATUSES, WITH_CONTENT, ProjectNames, folder_of, name_of, status_of
 from tooltap.daemon.sessions.row import title_of, words_of
 from tooltap.daemon.show.diff import DiffHunk, FileDiff, cut, hunks_of_diff
 from tooltap.daemon.show.markup import product
@@ -35,7 +35,7 @@ from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.show.turn_naming import TurnNaming
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, row_of, template
+from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, project_names, query_of, row_of, template
 from tooltap.normalizers.changes.content import Content, hunks_of, unified
 from tooltap.normalizers.changes.session_files import SessionFiles
 from tooltap.normalizers.changes.steps import FILE_TOOLS
@@ -113,8 +113,8 @@ def figures_of(left: dict[str, Any], right: dict[str, Any]) -> list[Figure]:
     return [
         _figure("Time", left.get("durationMs"), right.get("durationMs"), spent),
         _figure("Turns", left.get("turns"), right.get("turns"), _count),
-        _figure("Cost", left.get("costUsd"), right.get("costUsd"), dollars),
-        _figure("Tokens", _tokens(left), _tokens(right), amount),
+        _bounded("Cost", dollars, *(_Side(one.get("costUsd"), is_cost_bound(one)) for one in (left, right))),
+        _bounded("Tokens", amount, *(_Side(_tokens(one), bool(one.get(_MORE))) for one in (left, right))),
         _figure("Calls", left.get("calls"), right.get("calls"), _count),
         errors._replace(worse=more > 0, better=more < 0),
         _figure("Files", left.get("files"), right.get("files"), _count),
@@ -136,6 +136,26 @@ def signed(left: float | None, right: float | None, shown: Callable[[Any], str |
 def _figure(name: str, left: float | None, right: float | None, shown: Callable[[Any], str | None]) -> Figure:
     ours, theirs = ("" if one is None else shown(one) or "" for one in (left, right))
     return Figure(name, ours, theirs, signed(left, right, shown) if ours and theirs else "")
+
+
+_MORE = "estimatedOutputTokens"
+"""Key of a session whose tokens are a lower bound."""
+
+
+class _Side(NamedTuple):
+    value: float | None
+    is_bound: bool
+
+    def shown(self, shown: Callable[..., str | None]) -> str:
+        text = None if self.value is None else shown(self.value, is_bound=self.is_bound)
+        return f"≥ {text}" if text and self.is_bound else text or ""
+
+
+def _bounded(name: str, shown: Callable[..., str | None], left: _Side, right: _Side) -> Figure:
+    """Return a figure whose sides may be lower bounds. Their difference is then not known."""
+    if not (left.is_bound or right.is_bound):
+        return _figure(name, left.value, right.value, shown)
+    return Figure(name, left.shown(shown), right.shown(shown), "")
 
 
 def _count(number: int) -> str:
@@ -433,17 +453,18 @@ class _Compare:
         left, right = await self._row(query.left), await self._row(query.right)
         unknown = [name for name, row in ((query.left, left), (query.right, right)) if name and row is None]
         comparison = None
+        names = await project_names(self._journal)
         if left is not None and right is not None and query.left != query.right:
-            comparison = await self._comparison(left, right)
+            comparison = await self._comparison(left, right, names)
         rows = await self._journal.sessions(limit=CHOICES, order="time", wanted=WITH_CONTENT)
         return await html(
             "compare.html",
             404 if unknown else 200,
             query=query,
-            left=None if left is None else _side(left),
+            left=None if left is None else _side(left, names),
             unknown=unknown,
             comparison=comparison,
-            choices=_choices(rows, left, [one for one in (left, right) if one is not None]),
+            choices=_choices(rows, left, [one for one in (left, right) if one is not None], names),
             least=round(100 * LEAST),
             preferences=preferences_of(request),
             tools=sorted(TOOL_CARDS),
@@ -453,14 +474,14 @@ class _Compare:
     async def _row(self, session: str) -> dict[str, Any] | None:
         return await row_of(self._journal, session) if session else None
 
-    async def _comparison(self, left: dict[str, Any], right: dict[str, Any]) -> Comparison:
+    async def _comparison(self, left: dict[str, Any], right: dict[str, Any], names: ProjectNames) -> Comparison:
         turns = [await turns_of(self._journal, row["session"]) for row in (left, right)]
         files = [await files_of(self._journal, row) for row in (left, right)]
         pairs = await anyio.to_thread.run_sync(_pairs, turns[0], turns[1])
         compared, more = await anyio.to_thread.run_sync(compared_files, files[0].known, files[1].known)
         return Comparison(
-            _side(left),
-            _side(right),
+            _side(left, names),
+            _side(right, names),
             _address(right["session"], left["session"]),
             figures_of(left, right),
             pairs,
@@ -488,37 +509,38 @@ def _pairs(left: Turns, right: Turns) -> list[PairOfTurns]:
     return pairs
 
 
-def _side(row: dict[str, Any]) -> Side:
+def _side(row: dict[str, Any], names: ProjectNames) -> Side:
     status = status_of(row)
     address = session_url(row["session"])
-    return Side(
-        row["session"], name_of(row), _who(row), STATUSES.get(status, status), status, address, row.get("firstTs")
-    )
+    words = STATUSES.get(status, status)
+    return Side(row["session"], name_of(row), _who(row, names), words, status, address, row.get("firstTs"))
 
 
-def _who(row: dict[str, Any]) -> str:
-    parts = [project_of(row), f"{product(row['provider'])} {row.get('model') or ''}".strip()]
+def _who(row: dict[str, Any], names: ProjectNames) -> str:
+    parts = [names.of(row), f"{product(row['provider'])} {row.get('model') or ''}".strip()]
     return " · ".join(part for part in parts if part)
 
 
 def _choices(
-    rows: list[dict[str, Any]], left: dict[str, Any] | None, chosen: list[dict[str, Any]]
+    rows: list[dict[str, Any]],
+    left: dict[str, Any] | None,
+    chosen: list[dict[str, Any]],
+    names: ProjectNames,
 ) -> list[tuple[str, list[Choice]]]:
     """Return the sessions to choose from, in groups: those of the left session's project first."""
     listed = {row["session"] for row in rows}
     rows = [*(row for row in chosen if row["session"] not in listed), *rows]
-    project = "" if left is None else project_of(left)
-    if not project:
-        return [("Newest sessions", [_choice(row, left) for row in rows])]
-    same = [row for row in rows if project_of(row) == project]
-    others = [row for row in rows if project_of(row) != project]
-    groups = ((f"In {project}", same), ("Other sessions", others))
-    return [(name, [_choice(row, left) for row in group]) for name, group in groups]
+    groups = [("Newest sessions", rows)]
+    if left is not None and folder_of(left):
+        same = [row for row in rows if folder_of(row) == folder_of(left)]
+        others = [row for row in rows if folder_of(row) != folder_of(left)]
+        groups = [(f"In {names.of(left)}", same), ("Other sessions", others)]
+    return [(name, [_choice(row, left, names) for row in group]) for name, group in groups]
 
 
-def _choice(row: dict[str, Any], left: dict[str, Any] | None) -> Choice:
+def _choice(row: dict[str, Any], left: dict[str, Any] | None, names: ProjectNames) -> Choice:
     address = _address("" if left is None else left["session"], row["session"])
-    return Choice(row["session"], name_of(row), _who(row), row.get("lastTs"), address)
+    return Choice(row["session"], name_of(row), _who(row, names), row.get("lastTs"), address)
 
 
 def _address(left: str, right: str) -> str:

@@ -16,7 +16,7 @@ browser holds: the script drops those that are in no part of the table that it h
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
@@ -28,26 +28,27 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from tooltap.daemon.formats import amount, dollars, over_budget
+from tooltap.daemon.formats import amount, dollars, is_cost_bound, over_budget
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.listing import (
     STATUSES,
+    ProjectNames,
     SessionFilter,
     SessionPlace,
     folder_name,
     name_of,
     names_of,
+    origins_of,
     place_of,
-    project_of,
     status_of,
 )
-from tooltap.daemon.sessions.usage import has_budget
+from tooltap.daemon.sessions.usage import has_budget, zone_of
 from tooltap.daemon.show.markup import clock
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.sanitize import visible
 from tooltap.daemon.system.zone import zone_name
 from tooltap.daemon.web.http.feed import Arrived, EventStream, message
-from tooltap.daemon.web.http.requests import NEWEST
+from tooltap.daemon.web.http.requests import NEWEST, WebError
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.fragments import Fragments
@@ -117,6 +118,11 @@ class LiveRowsQuery(_Filters, kw_only=True, frozen=True):
     """The browser has all changes up to this `seq`. Default: the latest."""
 
 
+class BudgetsQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    zone: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    """IANA name of the reader's time zone. Default: the daemon's."""
+
+
 COUNTED = 250
 GOING_ON = ("running", "waiting")
 """Statuses that can change without an event of the session."""
@@ -126,6 +132,9 @@ MOST_NAMED = 250
 class Total(NamedTuple):
     cost: float
     tokens: int
+    is_cost_bound: bool = False
+    is_tokens_bound: bool = False
+    """`is_cost_bound` and `is_tokens_bound`: it is a lower bound, because that of a session is."""
 
 
 class Totals:
@@ -171,7 +180,12 @@ class Totals:
 
     def _sum(self, wanted: SessionFilter) -> Total:
         rows = [row for row in list(self._rows.values()) if wanted.matches(row)]
-        return Total(sum(row["cost"] for row in rows), sum(row["tokens"] for row in rows))
+        return Total(
+            sum(row["cost"] for row in rows),
+            sum(row["tokens"] for row in rows),
+            any(row["isCostBound"] for row in rows),
+            any(row["isTokensBound"] for row in rows),
+        )
 
 
 def _kept(row: dict[str, Any]) -> dict[str, Any]:
@@ -186,6 +200,8 @@ def _kept(row: dict[str, Any]) -> dict[str, Any]:
         "empty": row.get("empty", False),
         "cost": cost if cost is not None and cost > 0 else 0.0,
         "tokens": (row.get("inputTokens") or 0) + (row.get("outputTokens") or 0),
+        "isCostBound": is_cost_bound(row),
+        "isTokensBound": bool(row.get("estimatedOutputTokens")),
     }
 
 
@@ -193,14 +209,14 @@ MOST = 6
 """Sessions whose question is shown; the others are in the table."""
 
 
-async def what_waits(journal: Journal, fragments: Fragments) -> Markup:
+async def what_waits(journal: Journal, fragments: Fragments, names: ProjectNames) -> Markup:
     """Return the latest question of each session that waits, the newest first; empty if there is none. Raises
     `JournalError`."""
     rows = await journal.sessions(limit=MOST, order="time", wanted=SessionFilter(status=("waiting",)))
     asks = []
     for row in rows:
         for ask in (await asked_in(journal, fragments, row["session"]))[-1:]:
-            asks.append((row, name_of(row), project_of(row), session_url(row["session"]), ask))
+            asks.append((row, name_of(row), names.of(row), session_url(row["session"]), ask))
     return await anyio.to_thread.run_sync(lambda: template("home_asks.html", asks=asks)) if asks else Markup()
 
 
@@ -209,6 +225,28 @@ PART = 50
 WIDTH, HEIGHT = 3, 16
 """Width of a column of the sparkline, with the gap after it; height of the sparkline."""
 LOWEST = 1.5
+
+
+class Names(NamedTuple):
+    """Names that rows show of what is not in them."""
+
+    projects: ProjectNames
+    sessions: Mapping[str, str]
+    """Session -> its name, of those that the rows' sessions come from, as far as they are known."""
+
+
+async def names_for(journal: Journal, rows: Sequence[dict[str, Any]], projects: ProjectNames) -> Names:
+    """Raises `JournalError`."""
+    wanted = list({one.session: None for row in rows for one in origins_of(row)})[:MOST_NAMED]
+    known = await journal.sessions(limit=len(wanted), wanted=SessionFilter(session=tuple(wanted))) if wanted else []
+    return Names(projects, {one["session"]: name_of(one) for one in known})
+
+
+class OriginLink(NamedTuple):
+    words: str
+    name: str
+    url: str | None
+    """None if the session is not known."""
 
 
 class Row(NamedTuple):
@@ -224,6 +262,7 @@ class Row(NamedTuple):
     tokens: int | None
     paths: list[tuple[str, str]]
     """Family and path of the sparkline."""
+    origins: list[OriginLink]
     day: str | None = None
     """Day of the session, in UTC; None if it is that of the row before, empty if the session has no time."""
 
@@ -236,32 +275,30 @@ class Part(NamedTuple):
     """Whether older rows follow."""
 
 
-def parts_of(rows: Sequence[dict[str, Any]], before: str | None, *, more: bool) -> Markup:
+def parts_of(rows: Sequence[dict[str, Any]], before: str | None, names: Names, *, more: bool) -> Markup:
     """Render rows, newest first. `before`: position of the row before them; `more`: whether older ones follow."""
     parts = []
-    names = names_of(str(one.get("project") or one.get("cwd") or "") for one in rows)
     day = None if before is None else _day(SessionPlace.of_cursor(before).last_ts)
     for start in range(0, len(rows), PART):
         described = []
         for one in rows[start : start + PART]:
             own = _day(one.get("lastTs") or 0)
-            folder = names[str(one.get("project") or one.get("cwd") or "")]
-            described.append(_described(one)._replace(folder=folder, day=None if own == day else own))
+            described.append(_described(one, names)._replace(day=None if own == day else own))
             day = own
         parts.append(Part(described, before, more or start + PART < len(rows)))
         before = described[-1].place
     return template("home_rows.html", parts=parts)
 
 
-def row_html(one: dict[str, Any]) -> Markup:
-    return template("home_row.html", row=_described(one))
+def row_html(one: dict[str, Any], names: Names) -> Markup:
+    return template("home_row.html", row=_described(one, names))
 
 
 def _day(ts: int) -> str:
     return clock(ts, "%Y-%m-%d") if ts else ""
 
 
-def _described(one: dict[str, Any]) -> Row:
+def _described(one: dict[str, Any], names: Names) -> Row:
     status = status_of(one)
     tokens = [one.get("inputTokens"), one.get("outputTokens")]
     return Row(
@@ -269,12 +306,16 @@ def _described(one: dict[str, Any]) -> Row:
         status,
         STATUSES.get(status, status),
         name_of(one),
-        project_of(one),
+        names.projects.of(one),
         session_url(one["session"]),
         session_url(one["session"], state="failed"),
         place_of(one).cursor,
         None if tokens == [None, None] else sum(count or 0 for count in tokens),
         _sparkline(one.get("activity") or []),
+        [
+            OriginLink(words, names.sessions.get(name, name), session_url(name) if name in names.sessions else None)
+            for words, name in origins_of(one)
+        ],
     )
 
 
@@ -309,6 +350,7 @@ class Counts(NamedTuple):
     """Number of all sessions."""
     agents: list[str]
     projects: list[str]
+    names: ProjectNames
 
     @property
     def shown(self) -> int:
@@ -324,6 +366,7 @@ async def count(journal: Journal, query: HomeQuery | Any) -> Counts:
     wanted = query.wanted(every["project"])
     others = wanted._replace(status=None)
     found = every if others == all_listed else await journal.count_sessions(others)
+    names = ProjectNames(every["project"])
     by_status = {status: found["status"].get(status, 0) for status in STATUSES}
     return Counts(
         wanted,
@@ -331,22 +374,24 @@ async def count(journal: Journal, query: HomeQuery | Any) -> Counts:
         every["status"].get("waiting", 0),
         sum(every["status"].values()),
         sorted({*every["provider"], *query.agent}),
-        sorted({*list(names_of(every["project"]).values())[:CHOICES], *query.project} - {""}),
+        sorted({*list(names.of_folder.values())[:CHOICES], *query.project} - {""}),
+        names,
     )
 
 
-async def fetch_rows(journal: Journal, query: HomeQuery, wanted: SessionFilter) -> tuple[Markup, str | None]:
+async def fetch_rows(journal: Journal, query: HomeQuery, counts: Counts) -> tuple[Markup, str | None]:
     """Return the rows as HTML, and the place of the last one if older ones follow. Raises `JournalError`."""
     before = None if query.before is None else SessionPlace.of_cursor(query.before)
     last = SessionPlace.of_cursor(query.last) if isinstance(query, RowsQuery) and query.last is not None else None
     most = AT_ONCE if last is None else REFILLED
-    rows = await journal.sessions(limit=most + 1, before=before, order="time", wanted=wanted)
+    rows = await journal.sessions(limit=most + 1, before=before, order="time", wanted=counts.wanted)
     more = len(rows) > most
     rows = rows[:most]
     if last is not None:
         inside = [one for one in rows if _place(one).key("time") >= last.key("time")]
         rows, more = inside, more or len(inside) < len(rows)
-    html = await anyio.to_thread.run_sync(lambda: parts_of(rows, query.before, more=more))
+    names = await names_for(journal, rows, counts.names)
+    html = await anyio.to_thread.run_sync(lambda: parts_of(rows, query.before, names, more=more))
     return html, _place(rows[-1]).cursor if more and rows else None
 
 
@@ -395,15 +440,18 @@ class LiveRows:
         self._looked_at = now
         counts = await count(self._journal, self._query)
         rows, is_renewed = await self._changed(latest)
-        found = (
-            [("renew", "")] if is_renewed else await anyio.to_thread.run_sync(self._row_messages, rows, counts.wanted)
-        )
+        found = [("renew", "")]
+        if not is_renewed:
+            names = await names_for(self._journal, rows, counts.names)
+            found = await anyio.to_thread.run_sync(self._row_messages, rows, counts.wanted, names)
         self._seq = latest
         total = await self._totals.of(counts.wanted, counts.everything)
         if (words := _counts(counts, total)) != self._counts:
             self._counts = words
             found.append(("counts", words))
-        asks = str(await what_waits(self._journal, self._fragments)) if counts.waiting or self._asks else ""
+        asks = ""
+        if counts.waiting or self._asks:
+            asks = str(await what_waits(self._journal, self._fragments, counts.names))
         if asks != self._asks:
             self._asks = asks
             found.append(("asks", asks))
@@ -429,12 +477,12 @@ class LiveRows:
         self._going_on = names
         return changed, len(changed) > MOST_ROWS
 
-    def _row_messages(self, rows: list[dict[str, Any]], wanted: SessionFilter) -> list[tuple[str, str]]:
+    def _row_messages(self, rows: list[dict[str, Any]], wanted: SessionFilter, names: Names) -> list[tuple[str, str]]:
         """Return the messages, the row with the latest event last, so that each is put at its place."""
         found = []
         for row in reversed(rows):
             name = row["session"]
-            html = str(row_html(row)) if wanted.matches(row) else ""
+            html = str(row_html(row, names)) if wanted.matches(row) else ""
             if self._rows.pop(name, None) != html:
                 found.append(("row", html) if html else ("gone", visible(name)))
             self._rows[name] = html
@@ -447,8 +495,10 @@ def total_words(total: Total | None) -> str:
     """Format a total as `$3.20 · 1.8 M tokens`; empty if it is not known yet."""
     if total is None:
         return ""
-    cost = f"{dollars(total.cost)} · " if total.cost else ""
-    return f"{cost}{amount(total.tokens)} tokens"
+    cost = dollars(total.cost, is_bound=total.is_cost_bound) if total.cost else None
+    tokens = f"{amount(total.tokens, is_bound=total.is_tokens_bound)} tokens"
+    figures = [(cost, total.is_cost_bound), (tokens, total.is_tokens_bound)]
+    return " · ".join(f"{'≥ ' if is_bound else ''}{figure}" for figure, is_bound in figures if figure)
 
 
 def _counts(counts: Counts, total: Total) -> str:
@@ -462,7 +512,12 @@ async def _nothing(_: Arrived) -> bytes:
 
 def routes(services: Services, fragments: Fragments) -> list[BaseRoute]:
     home = _Home(services, fragments)
-    return [PageRoute("/", home.table), Route("/rows", home.rows), Route("/rows/live", home.live)]
+    return [
+        PageRoute("/", home.table),
+        Route("/rows", home.rows),
+        Route("/rows/live", home.live),
+        Route("/budgets", home.budgets),
+    ]
 
 
 class _Home:
@@ -476,20 +531,17 @@ class _Home:
         query = query_of(request, HomeQuery)
         latest = self._journal.latest
         counts = await count(self._journal, query)
-        budgets = []
-        if has_budget():
-            budgets = (await self._journal.usage(UsageRequest(id=None, zone=zone_name()))).budgets or []
-        rows, older = await fetch_rows(self._journal, query, counts.wanted)
+        rows, older = await fetch_rows(self._journal, query, counts)
         return await html(
             "home.html",
             query=query,
             counts=counts,
             rows=rows,
             older=older,
-            asks=await what_waits(self._journal, self._fragments) if counts.waiting else "",
+            asks=await what_waits(self._journal, self._fragments, counts.names) if counts.waiting else "",
             latest=latest,
             total=total_words(self._totals.known(counts.wanted)),
-            warnings=[words for one in budgets if (words := over_budget(one.period, one.spent_usd, one.limit_usd))],
+            has_budget=has_budget(),
             periods=PERIOD_WORDS,
             preferences=preferences_of(request),
             waits=counts.waiting,
@@ -501,8 +553,20 @@ class _Home:
         """Return further rows, as HTML for the script to insert."""
         query = query_of(request, RowsQuery)
         counts = await count(self._journal, query)
-        rows, _ = await fetch_rows(self._journal, query, counts.wanted)
+        rows, _ = await fetch_rows(self._journal, query, counts)
         return HTMLResponse(rows)
+
+    async def budgets(self, request: Request) -> Response:
+        """Return warnings of budgets that are exceeded in the reader's day and month, as HTML for the script to
+        insert."""
+        zone = query_of(request, BudgetsQuery).zone or zone_name()
+        try:
+            zone_of(zone)
+        except ValueError as error:
+            raise WebError(400, "bad-query", f"zone: {error}") from None
+        budgets = (await self._journal.usage(UsageRequest(id=None, zone=zone))).budgets or []
+        warnings = [words for one in budgets if (words := over_budget(one.period, one.spent_usd, one.limit_usd))]
+        return await html("home_budgets.html", warnings=warnings)
 
     async def live(self, request: Request) -> ASGIApp:
         query = query_of(request, LiveRowsQuery)

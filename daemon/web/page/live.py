@@ -54,7 +54,7 @@ from tooltap.daemon.web.page.timeline import (
     section_of,
     turn_numbers,
 )
-from tooltap.protocol.events import CallKey, EventHead
+from tooltap.protocol.events import WORK, CallKey, EventHead
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import At, Gap, Live, Subscribe
 
@@ -115,8 +115,8 @@ class LiveRows:
         if stored and not self._is_begun:
             await self._begin(stored[0].seq)
         hidden = [events[seq] for seq in sorted(events.keys() - {event.seq for event in wanted})]
-        changing = [one for one in hidden if _changes_state(one.head)]
-        await self._recall([*wanted, *changing])
+        changing = [one for one in hidden if _changes_call(one.head) or one.head.goes_on]
+        await self._recall([*wanted, *(one for one in changing if _changes_call(one.head))])
         fragments = await self._fragments_of(wanted)
         cards = await anyio.to_thread.run_sync(self._changes, fragments, changing)
         out: list[bytes] = []
@@ -169,17 +169,20 @@ class LiveRows:
             if seq in shown:
                 alone = Markup().join(card_html(card) for card in nest([shown[seq]]))
                 found[seq] = b"card", alone + patches(self._growing.add(shown[seq]), self._rows)
-            elif html := self._state(hidden[seq].head):
+            elif html := self._state(seq, hidden[seq].head):
                 found[seq] = b"state", html
         return found
 
-    def _state(self, head: EventHead) -> Markup:
+    def _state(self, seq: int, head: EventHead) -> Markup:
         is_answered = head.kind == "permission-response"
-        cards = self._growing.set_state(key_of(*head.key), head.call_state, is_end=head.is_end, is_answered=is_answered)
+        cards = self._growing.reopen(head.stream, head.turn, seq) if head.goes_on else []
+        if _changes_call(head):
+            key = key_of(*head.key)
+            cards += self._growing.set_state(key, head.call_state, is_end=head.is_end, is_answered=is_answered)
         return Markup().join(replacement(card, self._rows) for card in cards)
 
     def _wanted(self, events: list[StoredEvent]) -> list[StoredEvent]:
-        """Return the events without those that only change the states of calls."""
+        """Return the events without those that only change what others show."""
         matches = self._selection.narrowed.matches
         return [event for event in events if matches(event.head) and (self._test is None or self._test(event))]
 
@@ -246,16 +249,18 @@ def _control(arrived: Arrived) -> bytes:
 
 
 def _widened(selection: Selection) -> Filter:
-    """Return the filter to subscribe with: the wanted events, and those that change the states of wanted calls."""
+    """Return the filter to subscribe with: the wanted events, and those that change the states of wanted calls and
+    turns."""
     wanted = selection.narrowed
-    kinds = wanted.kind
-    if not (kinds or wanted.tool) or (kinds and not STATED & {*kinds}):
+    kinds = wanted.kind or ()
+    changing = [*CALL_KINDS] if (wanted.tool and not kinds) or STATED & {*kinds} else []
+    changing += sorted(WORK) if "turn" in kinds else []
+    if not changing:
         return wanted
-    all_kinds = tuple(dict.fromkeys([*(kinds or ()), *CALL_KINDS]))
-    return msgspec.structs.replace(wanted, kind=all_kinds, tool=None)
+    return msgspec.structs.replace(wanted, kind=tuple(dict.fromkeys([*kinds, *changing])), tool=None)
 
 
-def _changes_state(head: EventHead) -> bool:
+def _changes_call(head: EventHead) -> bool:
     """Whether an event changes what is shown of a call."""
     is_about_call = head.kind != "tool-call" and head.call_id is not None
     return is_about_call and (head.kind == "permission-response" or head.call_state is not None)

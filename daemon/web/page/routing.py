@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.sessions.listing import SessionFilter
+from tooltap.daemon.sessions.listing import ProjectNames, SessionFilter
 from tooltap.daemon.show.markup import environment
 from tooltap.daemon.web.http.requests import NEWEST, WebError, parse_query
 from tooltap.daemon.web.page.addresses import event_url, session_url
@@ -56,6 +56,11 @@ async def row_of(journal: Journal, session: str) -> dict[str, Any] | None:
     """Return the row of a session; None if the journal has no event of it. Raises `JournalError`."""
     rows = await journal.sessions(limit=1, wanted=SessionFilter(session=(session,)))
     return rows[0] if rows else None
+
+
+async def project_names(journal: Journal) -> ProjectNames:
+    """Return the names of all projects. Raises `JournalError`."""
+    return ProjectNames((await journal.count_sessions())["project"])
 
 
 async def known_row_of(journal: Journal, session: str) -> dict[str, Any]:

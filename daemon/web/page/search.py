@@ -16,14 +16,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from tooltap.daemon.journal.interface import CorruptError, Journal
-from tooltap.daemon.sessions.listing import STATUSES, WITH_CONTENT, name_of, project_of, status_of
+from tooltap.daemon.sessions.listing import STATUSES, WITH_CONTENT, ProjectNames, name_of, names_of, status_of
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
+from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, project_names, query_of
 from tooltap.normalizers.tools.registry import family_of, names_in
 from tooltap.protocol.frames import Reply, SearchRequest
 
@@ -212,7 +212,7 @@ async def search_page(services: Services, query: SearchQuery) -> Result | None:
         unfiltered = 0 if everywhere.error is not None else everywhere.result.get("total", 0)
     next_before = found.get("next")
     return Result(
-        groups=_groups(query, found),
+        groups=_groups(query, found, await project_names(services.journal)),
         total=found.get("total", 0),
         found_in=found.get("foundIn", 0),
         is_complete=found["complete"],
@@ -227,25 +227,27 @@ async def search_page(services: Services, query: SearchQuery) -> Result | None:
 async def choices(journal: Journal, tools: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return the choices of each filter, with their labels. Raises `JournalError`."""
     counted = await journal.count_sessions()
-    projects = {project_of({"project": one}): one for one in counted["project"]}
+    projects = sorted(names_of(counted["project"]).items(), key=lambda one: one[1])
     return {
         "agent": {one: product(one) for one in sorted(counted["provider"])},
-        "project": {name: name for name in sorted(projects) if name},
+        "project": {folder: name for folder, name in projects if name},
         "tool": {one: one for one in sorted(tools)},
         "state": STATUSES,
         "period": PERIOD_WORDS,
     }
 
 
-def _groups(query: SearchQuery, found: dict[str, Any]) -> list[Group]:
+def _groups(query: SearchQuery, found: dict[str, Any], names: ProjectNames) -> list[Group]:
     rows = {one["session"]: one for one in found["sessions"]}
     by_session: dict[str, list[ShownHit]] = {}
     for one in found["hits"]:
         by_session.setdefault(one["session"], []).append(shown_hit(one))
-    return [_group(query, session, hits, rows.get(session)) for session, hits in by_session.items()]
+    return [_group(query, session, hits, rows.get(session), names) for session, hits in by_session.items()]
 
 
-def _group(query: SearchQuery, session: str, hits: list[ShownHit], row: dict[str, Any] | None) -> Group:
+def _group(
+    query: SearchQuery, session: str, hits: list[ShownHit], row: dict[str, Any] | None, names: ProjectNames
+) -> Group:
     about = row or {}
     status = status_of(about) if about.get("status") else ""
     return Group(
@@ -253,7 +255,7 @@ def _group(query: SearchQuery, session: str, hits: list[ShownHit], row: dict[str
         url=session_url(session),
         name=name_of({**about, "session": session}),
         about=about,
-        folder=project_of(about),
+        folder=names.of(about),
         status=status,
         words=STATUSES.get(status, status),
         hits=hits,
@@ -330,10 +332,12 @@ async def find(services: Services, text: str) -> Found:
     rows = await services.journal.sessions(
         limit=LOOKED_AT if text.strip() else LATEST, order="time", wanted=WITH_CONTENT
     )
+    projects = await project_names(services.journal)
+    sessions = [_named(row, projects) for row in rows]
     if not text.strip():
-        return Found([_named(row) for row in rows], [], [], [], len(rows), "")
+        return Found(sessions, [], [], [], len(rows), "")
     words = text.casefold().split()
-    matching = [one for one in map(_named, rows) if all(word in one.words_in for word in words)]
+    matching = [one for one in sessions if all(word in one.words_in for word in words)]
     names = {row["session"]: name_of(row) for row in rows}
     search = _Search(services, text, names)
     files = await search.hits(kind=("tool-call",), tool=names_in("edit"))
@@ -385,9 +389,9 @@ def _distinct(found: Iterable[FoundEvent]) -> list[FoundEvent]:
     return list(seen.values())
 
 
-def _named(row: dict[str, Any]) -> NamedSession:
+def _named(row: dict[str, Any], names: ProjectNames) -> NamedSession:
     status = status_of(row)
-    name, folder, provider = name_of(row), project_of(row), str(row["provider"])
+    name, folder, provider = name_of(row), names.of(row), str(row["provider"])
     return NamedSession(
         session=row["session"],
         url=session_url(row["session"]),

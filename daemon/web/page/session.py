@@ -48,6 +48,7 @@ from tooltap.daemon.web.page.fragments import Fragments, LevelOf, events_at
 from tooltap.daemon.web.page.live import LiveRows
 from tooltap.daemon.web.page.preferences import Preferences
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, row_of, seq_of, template
+from tooltap.daemon.web.page.successors import Successors
 from tooltap.daemon.web.page.tabs import tabs
 from tooltap.daemon.web.page.timeline import (
     CARDS,
@@ -182,6 +183,7 @@ class _Page:
         self._fragments = fragments
         self._sessions = SessionList(services)
         self._overviews = Overviews(services.journal)
+        self._successors = Successors(services.journal)
         self._bounds = Bounds(CARDS, CARDS_BYTES, SEARCH_BYTES)
 
     async def session(self, request: Request) -> Response:
@@ -297,7 +299,7 @@ class _Page:
         """Return the head of the session if exactly one is requested."""
         if query.session is None or len(query.session) != 1:
             return None
-        return await SessionHead.of(self._services.journal, self._fragments, query.session[0])
+        return await SessionHead.of(self._services.journal, self._fragments, query.session[0], self._successors)
 
     async def _section(self, page: Page, also: list[StoredEvent], query: SelectionQuery, level_of: LevelOf) -> Markup:
         journal = self._services.journal
@@ -515,6 +517,8 @@ def _state(row: dict[str, Any]) -> str:
 
 
 MAX_WAITING = 8
+MOST_LINKED = 4
+"""Successors of a kind that are linked in the head; the tab *Details* has all."""
 
 
 class SessionHead(NamedTuple):
@@ -530,7 +534,9 @@ class SessionHead(NamedTuple):
     """Number of files that the session has changed, if known."""
 
     @classmethod
-    async def of(cls, journal: Journal, fragments: Fragments, session: str) -> SessionHead | None:
+    async def of(
+        cls, journal: Journal, fragments: Fragments, session: str, successors: Successors
+    ) -> SessionHead | None:
         """Return the head of a session; None if the journal has no event of it. Raises `JournalError`."""
         row = await row_of(journal, session)
         if row is None:
@@ -538,6 +544,11 @@ class SessionHead(NamedTuple):
         waiting = await asked_in(journal, fragments, session)
         origins = [(one, await row_of(journal, one.session)) for one in origins_of(row)]
         values = {
+            "successors": [
+                (words, links[:MOST_LINKED], max(len(links) - MOST_LINKED, 0))
+                for words, links in await successors.of(session)
+            ],
+            "all_successors": tabs.session_tab_url(session, "details"),
             "origins": [
                 {
                     "words": one.words.capitalize(),

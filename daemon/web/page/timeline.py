@@ -23,7 +23,7 @@ from tooltap.daemon.show.shown import Fragment, card_key, key_of
 from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.daemon.web.page.routing import row_of
-from tooltap.protocol.events import CallKey, EventHead
+from tooltap.protocol.events import WORK, CallKey, EventHead
 from tooltap.protocol.filters import MAX_VALUES, Filter
 
 State: TypeAlias = Literal[
@@ -166,6 +166,7 @@ async def section_of(
     calls = await calls_of_page(journal, selection, page, also, bounds.search_bytes)
     turns = await turns_of(journal, page.events)
     events = sorted({*page.events, *calls.events, *turns.events, *also})
+    events = [one for one in events if one.seq not in turns.withdrawn]
     parents = await parents_of(journal, events)
     fragments = numbered(await cache.of(events, level_of), turns.numbers)
     return Section(fragments, {**calls.states, **turns.states}, parents)
@@ -442,6 +443,8 @@ class Turns(NamedTuple):
     """Key of a card -> state of its turn, where the end of that was not found."""
     numbers: dict[int, int]
     """`seq` of a turn's beginning -> number of the turn in its session."""
+    withdrawn: frozenset[int]
+    """`seq` of provisional ends after which their turn goes on."""
 
 
 async def turns_of(journal: Journal, events: Iterable[StoredEvent]) -> Turns:
@@ -461,12 +464,14 @@ async def turns_of(journal: Journal, events: Iterable[StoredEvent]) -> Turns:
             last[head.stream] = one.seq, head
         elif not head.provisional:
             open_at.pop(head.stream, None)
+    withdrawn: set[int] = set()
     for stream, seq in open_at.items():
         rest = await _rest_of_turn(journal, stream, seq)
         found += rest.events
+        withdrawn |= rest.withdrawn
         if not rest.is_ended and (rest.is_over or not await _is_open(journal, last[stream][1])):
             states[card_key(seq)] = OVER
-    return Turns(found, states, await turn_numbers(journal, events))
+    return Turns(found, states, await turn_numbers(journal, events), frozenset(withdrawn))
 
 
 async def turn_numbers(journal: Journal, events: Iterable[StoredEvent]) -> dict[int, int]:
@@ -495,6 +500,8 @@ class _Rest(NamedTuple):
     is_ended: bool
     is_over: bool
     """True if the turn has ended, if another follows, or if too much comes after it to tell."""
+    withdrawn: frozenset[int] = frozenset()
+    """`seq` of its provisional end, if it goes on after that."""
 
 
 async def _rest_of_turn(journal: Journal, stream: str, seq: int) -> _Rest:
@@ -515,7 +522,18 @@ async def _rest_of_turn(journal: Journal, stream: str, seq: int) -> _Rest:
             settled = [one]
         else:
             return _Rest([*used.values(), one], is_ended=True, is_over=True)
-    return _Rest([*used.values(), *settled], is_ended=bool(settled), is_over=reached < journal.latest)
+    is_over = reached < journal.latest
+    for end in settled:
+        if await _goes_on(journal, end):
+            return _Rest([*used.values()], is_ended=False, is_over=is_over, withdrawn=frozenset({end.seq}))
+    return _Rest([*used.values(), *settled], is_ended=bool(settled), is_over=is_over)
+
+
+async def _goes_on(journal: Journal, end: StoredEvent) -> bool:
+    """Return whether the main agent goes on in a turn after its provisional end."""
+    wanted = Filter(stream=(end.head.stream,), kind=tuple(sorted(WORK)))
+    events, _ = await journal.read(end.seq, wanted, max_bytes=READ_BYTES)
+    return any(one.head.goes_on and one.head.turn == end.head.turn for one in events)
 
 
 async def _is_open(journal: Journal, head: EventHead) -> bool:

@@ -10,6 +10,7 @@ export function home(main) {
   let shown = location.search;
   let rows = new Rows(main);
   let live = connect();
+  showBudgets();
 
   function connect() {
     const made = new Live(main.dataset.live, {
@@ -36,6 +37,18 @@ export function home(main) {
     rows.isNone(shown === 0);
   }
 
+  // Shows which budgets are exceeded: today and this month are those of the reader's time zone.
+  async function showBudgets() {
+    const place = main.querySelector("#budgets[data-address]");
+    if (!place) return;
+    const { timeZone = "" } = Intl.DateTimeFormat().resolvedOptions();
+    try {
+      place.replaceChildren(parse(await get(`${place.dataset.address}?zone=${encodeURIComponent(timeZone)}`)));
+    } catch (error) {
+      console.warn(error);
+    }
+  }
+
   // Shows the page of another address in place of this one.
   async function show(address) {
     const fresh = parse(await get(address)).querySelector("main[data-home]");
@@ -47,6 +60,7 @@ export function home(main) {
     document.querySelector("#preferences [name=back]").value = `/${shown}`;
     rows = new Rows(main);
     live = connect();
+    showBudgets();
   }
 
   async function go(address, isNew) {

@@ -180,7 +180,16 @@ def test_session_names_what_it_comes_from(tmp_path: Path) -> None:
         finished = here("sessions", "--socket", daemon.path)
         head, row = [line.split("\t") for line in finished.stdout.decode().splitlines()]
 
+        daemon.commit(commit(event(SessionEvent, "t", session="2f40b229-bbbb", state="started"), stream="t"))
+        daemon.commit(commit(message("Hi", "t", session="2f40b229-bbbb"), stream="t", base=1))
+        narrow = on_a_terminal(*COMMAND, "sessions", "--socket", daemon.path, NO_COLOR="1", COLUMNS="80")
+        shown = here("show", "2f40b229", "--socket", daemon.path).stdout.decode()
+        shown_fork = here("show", "session-1", "--socket", daemon.path).stdout.decode()
+
     assert dict(zip(head, row, strict=True))["FROM"] == "forked from 8b5a1c00, started by 2f40b229"
+    assert [line.split()[2] for line in narrow.splitlines()[1:]] == ["gemini", "↳"]
+    assert "started session-1" in shown
+    assert "started by 2f40b229-bbbb" in shown_fork
 
 
 def test_sessions_are_filtered(daemon: Running) -> None:

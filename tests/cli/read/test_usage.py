@@ -181,18 +181,20 @@ def test_prices_subscription_and_budget_of_the_user(tmp_path: Path) -> None:
         assert printed.splitlines()[1].split("\t")[:2] == ["house-model", "0.3"]  # 0.1 + 0.2 is 0.30000000000000004
 
 
-def test_lower_bounds_are_marked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lower_bounds_are_marked_and_rounded_down(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     row: dict[str, float] = {
         "sessions": 1,
         "inputTokens": 1_000,
-        "outputTokens": 11_000,
+        "outputTokens": 11_190,
         "estimatedOutputTokens": 90_000,
     }
-    row |= {"cacheReadTokens": 0, "cacheWriteTokens": 0, "reasoningTokens": 0, "costUsd": 1.5, "costEstimated": True}
+    row |= {"cacheReadTokens": 0, "cacheWriteTokens": 0, "reasoningTokens": 0, "costUsd": 1.509, "costEstimated": True}
     monkeypatch.setattr("tooltap.cli.read.usage.at_terminal", lambda: True)
 
     print_usage("model", {"rows": [{**row, "key": "m"}], "total": row, "prices": {"version": "1"}, "complete": True})
 
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split() == ["m", "≥$1.50", "1.0k", "≥11.0k", "0", "0", "0", "1"][: len(lines[1].split())]
+    assert lines[1].split() == ["m", "≥$1.50", "1.0k", "≥11.1k", "0", "0", "0", "1"][: len(lines[1].split())]
     assert "≥ at least: an agent stores fewer output tokens than its text has, about 90.0k in all" in " ".join(lines)

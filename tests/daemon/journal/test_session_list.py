@@ -105,6 +105,24 @@ async def test_changed_sessions_alone(journal: Journal) -> None:
     assert await names(journal, SessionFilter(changed_after=journal.latest)) == ""
 
 
+async def test_sessions_that_come_from_others(journal: Journal) -> None:
+    """A title that looks like an encoded origin is none."""
+
+    async def add(name: str, **fields: Any) -> None:
+        await journal.commit(commit(event(SessionEvent, name, session=name, state="started", **fields), stream=name))
+
+    await add("a", title='"forked_from":"a"')
+    await add("b", forked_from="a")
+    await add("c", resumes="b", parent_session='ö"')
+    await add("d", parent_session="a")
+
+    assert await names(journal, SessionFilter(origin=("a",)), order="seq") == "db"
+    assert await names(journal, SessionFilter(origin=("b", 'ö"'))) == "c"
+    [b] = await journal.sessions(wanted=SessionFilter(session=("b",)))
+    assert await names(journal, SessionFilter(origin=("a",), changed_after=b["lastSeq"])) == "d"
+    assert await names(journal, SessionFilter(origin=("c",))) == ""
+
+
 async def test_what_is_cut_off_counts_as_interrupted(journal: Journal) -> None:
     await fill(journal)
     for stream in ("c", "e"):

@@ -104,6 +104,7 @@ def test_sessions_by_time_are_filtered_counted_and_paged(daemon: Running, wire: 
     assert "cursor" not in second
     assert names(wire.ask("sessions", order="time", status=["failed"], since=2 * 3_600_000)) == ["s3"]
     assert names(wire.ask("sessions", changedAfter=3)) == ["s4", "s3"]
+    assert names(wire.ask("sessions", origin=["s4"])) == []
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,13 @@ def seqs(cards: list[Card]) -> list[int]:
             *read(2, **SUB),
         ],
         [event(SessionEvent, state="started", title="t"), message("a")],
+        [
+            event(Turn, state="started", turn="t"),
+            event(Turn, state="completed", turn="t", provisional=True),
+            message("a", turn="t"),
+        ],
     ],
-    ids=["call", "update", "permission", "turn", "subagent", "late call", "late tie", "session"],
+    ids=["call", "update", "permission", "turn", "subagent", "late call", "late tie", "session", "turn that goes on"],
 )
 @pytest.mark.parametrize("is_quiet", [True, False])
 def test_rows_are_those_of_a_reload(events: list[Produced], is_quiet: bool) -> None:

@@ -7,7 +7,7 @@ from tests.daemon.show.test_timeline import fragments
 from tests.daemon.web.page.overview.histories import stored
 from tooltap.cli.read.transcript import Transcript
 from tooltap.daemon.show.minimap import SessionHistory
-from tooltap.daemon.show.timeline import Turns, nest
+from tooltap.daemon.show.timeline import Growing, Turns, nest
 from tooltap.daemon.web.page.compare import _Found
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Turn, decode
@@ -51,6 +51,26 @@ def test_card_has_the_last_end() -> None:
 
     assert card.status == "failed"
     assert [one.fragment.seq for one in card.inside["turn"]] == [5]
+
+
+def test_card_of_a_turn_that_goes_on() -> None:
+    for events, status, ends in ((SETTLED, "completed", 1), (GOES_ON, "running", 0), (SUBAGENT, "completed", 1)):
+        [card, *_] = nest(fragments(*events))
+        assert (card.status, len(card.inside["turn"])) == (status, ends)
+
+
+def test_earlier_call_does_not_take_an_end_back() -> None:
+    """A call that is remembered late, because a result of it has come."""
+    growing = Growing(is_quiet=True)
+    begun, *rest = fragments(SETTLED[0], call("a", turn="t1"), *SETTLED[1:])
+    growing.add(begun)
+    for one in rest[1:]:
+        growing.add(one)
+
+    growing.remember([rest[0]])
+
+    assert growing.reopen("s", "t1", 3) == []
+    assert [card.status for card in growing.reopen("s", "t1", 5)] == ["running"]
 
 
 def lines(events: list[Produced]) -> list[str]:

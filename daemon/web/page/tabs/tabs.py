@@ -18,6 +18,7 @@ from tooltap.daemon.sessions.listing import name_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, known_row_of, preferences_of, query_of
+from tooltap.daemon.web.page.successors import Successors
 from tooltap.daemon.web.page.tabs.details import Announced, details_values
 from tooltap.daemon.web.page.tabs.digests import Digests, place_url
 from tooltap.daemon.web.page.tabs.files import NARROW, WIDE, ChangedFiles, files_values
@@ -83,6 +84,7 @@ class _Tabs:
         self._spending = Digests(services.journal, Spending)
         self._todos = Digests(services.journal, TodoLists)
         self._announced = Digests(services.journal, Announced)
+        self._successors = Successors(services.journal)
         self._values: dict[TabName, Callable[[dict[str, Any], TabQuery], Awaitable[dict[str, Any]]]] = {
             "files": self._files_values,
             "usage": self._usage_values,
@@ -135,5 +137,6 @@ class _Tabs:
 
     async def _details_values(self, row: dict[str, Any], query: TabQuery) -> dict[str, Any]:
         streams = await self._journal.streams_of(str(row["session"]))
+        successors = await self._successors.of(str(row["session"]))
         async with self._announced.of(row) as known:
-            return details_values(known, row, streams)
+            return details_values(known, row, streams) | {"successors": successors}

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
-from tests.daemon.web.browsing import Browser
+from tests.daemon.web.browsing import Browser, browsed
 from tests.daemon.web.page.reading import Element, read, shown
+from tests.daemon.zones import zone_where_it_is
+from tooltap.daemon.web.page.home import Total, total_words
 from tooltap.protocol.events import PermissionRequest, SessionEvent, Usage
 
 DAY = 86_400_000
@@ -135,6 +139,26 @@ def test_what_waits_is_on_top_in_full(daemon: Running, browser: Browser) -> None
     assert page.one("a", id="waits").text == "1\xa0waiting"
 
 
+def test_row_says_which_session_it_comes_from(daemon: Running, browser: Browser) -> None:
+    """Also when it is sent again. A session that is not known has no link."""
+    daemon.commit(commit(event(SessionEvent, state="started", title="Repair it"), call("1")))
+    where: dict[str, Any] = {"stream": "f", "session": "fork"}
+    origin: dict[str, Any] = {"forked_from": "session-1", "parent_session": "gone"}
+    daemon.commit(commit(event(SessionEvent, state="started", **origin, **where), call("1", **where), stream="f"))
+
+    def origins(row: Element) -> list[tuple[str, str, list[str]]]:
+        marks = row.all("span", class_="origin")
+        return [(one.text, one.attributes["title"], [a.attributes["href"] for a in one.all("a")]) for one in marks]
+
+    wanted = [("forked from Repair it", "Repair it", ["/sessions/session-1"]), ("started by gone", "gone", [])]
+    page = shown(browser, "/")
+    assert [origins(one) for one in page.all("tr") if "data-session" in one.attributes] == [wanted, []]
+    with browser.stream("/rows/live") as stream:
+        stream.until("counts")
+        daemon.commit(commit(message("more", **where), stream="f", base=1))
+        assert origins(read(f"<table>{stream.until('row')[-1].data}</table>")) == wanted
+
+
 def test_changes_are_sent_row_by_row(three: None, daemon: Running, browser: Browser) -> None:
     with browser.stream("/rows/live?agent=claude") as stream:
         stream.until("counts")
@@ -148,6 +172,27 @@ def test_changes_are_sent_row_by_row(three: None, daemon: Running, browser: Brow
     assert sent[1].json["all"] == 3
     assert sent[1].json["total"] == "0 tokens"
     assert gone.data == "hidden"
+
+
+def test_total_with_a_lower_bound_is_one() -> None:
+    assert total_words(Total(3.209, 1_880_000)) == "$3.21 · 1.9 M tokens"
+    assert total_words(Total(3.209, 1_880_000, is_tokens_bound=True)) == "$3.21 · ≥ 1.8 M tokens"
+    assert total_words(Total(3.209, 1_880_000, True, True)) == "≥ $3.20 · ≥ 1.8 M tokens"
+
+
+def test_budget_is_of_the_readers_day(tmp_path: Path) -> None:
+    """What was spent six hours ago: where it is one o'clock in the afternoon today, and where it is two in the night
+    yesterday."""
+    spent = event(Usage, scope="session", cost_usd=3.0, ts=int(time.time() * 1_000) - 6 * 3_600_000)
+    with browsed(tmp_path, usage={"budget": {"day": 2.5}}) as (daemon, browser):
+        daemon.commit(commit(spent))
+        assert shown(browser, "/").one("div", id="budgets").attributes["data-address"] == "/budgets"
+        zones = [urlencode({"zone": zone_where_it_is(hour)}) for hour in (13, 2)]
+        found = [shown(browser, f"/budgets?{zone}").text.strip() for zone in zones]
+        refused = browser.get("/budgets?zone=Europe/Atlantis")
+
+    assert found == ["Over budget today: $3.00 of $2.50", ""]
+    assert (refused.status, "there is no time zone 'Europe/Atlantis'" in refused.body.decode()) == (400, True)
 
 
 def test_reader_that_comes_back_gets_what_changed_meanwhile(three: None, daemon: Running, browser: Browser) -> None:

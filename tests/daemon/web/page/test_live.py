@@ -12,7 +12,7 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, Message, Stream, browsed
-from tests.daemon.web.page.reading import prefer, read
+from tests.daemon.web.page.reading import prefer, read, shown
 from tooltap.protocol.events import Chunk, PermissionRequest, PermissionResponse, Reasoning, ToolUpdate, Turn
 
 
@@ -140,6 +140,43 @@ def test_card_says_what_becomes_of_its_call(daemon: Running, browser: Browser) -
     )
     assert [one.attributes["id"] for one in patch.all("article")] == ["e1", "e2"]
     assert patch.one("article", id="e1").attributes["data-status"] == "failed"
+
+
+def settled() -> list[Any]:
+    return [
+        event(Turn, state="started", turn="t1"),
+        message("Done.", turn="t1"),
+        event(Turn, state="completed", turn="t1", provisional=True),
+    ]
+
+
+@pytest.mark.parametrize("query", [{}, {"kind": "turn"}, {"session": "session-1", "kind": "turn"}], ids=str)
+def test_turn_that_goes_on_is_not_over(daemon: Running, browser: Browser, query: dict[str, str]) -> None:
+    """Live as after a reload, whatever the filter hides."""
+    other = event(Turn, "u", state="started")
+    with joined(browser, **query) as stream:
+        daemon.commit(commit(*settled(), call("1", turn="t1")), commit(other, stream="u"))
+        found: list[Message] = []
+        while not found or found[-1].id != "5":
+            found += stream.until("card")
+
+    patches = [one for sent in found if sent.event in ("card", "state") for one in read(sent.data).all("div")]
+    turns = [one.one("article", id="e1") for one in patches if one.attributes.get("data-at") == "e1"]
+    assert [one.attributes["data-status"] for one in turns] == ["completed", "running"]
+
+    turn = shown(browser, f"/events?{urlencode(query)}").one("article", id="e1")
+    assert turn.attributes["data-status"] == "running"
+    assert not turn.all("article", id="e3")
+
+
+def test_turn_that_goes_on_after_its_page_is_not_over(tmp_path: Path) -> None:
+    with browsed(tmp_path, {"cards": 3}) as (daemon, browser):
+        daemon.commit(commit(*settled(), message("more", turn="t1", agent="sub"), message("more", turn="t1")))
+
+        turn = shown(browser, "/events?after=0").one("article", id="e1")
+
+        assert turn.attributes["data-status"] == "running"
+        assert not turn.all("article", id="e3")
 
 
 def test_call_from_before_the_connection_is_known(daemon: Running, browser: Browser) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
 from tests.daemon.web.page.reading import shown
+from tooltap.daemon.journal.interface import Commit
 from tooltap.protocol.events import PermissionRequest, SessionEvent, Turn, Usage
 
 
@@ -43,6 +46,37 @@ def test_head_links_the_sessions_that_it_comes_from(daemon: Running, browser: Br
     assert links == [("Repair it", "/sessions/old")] * 2
     for words in ("Forked from Repair it", "Continues unknown", "Started by Repair it"):
         assert words in " ".join(head.text.split())
+
+
+def fork(name: str, **origin: Any) -> Commit:
+    return commit(
+        event(SessionEvent, name, session=name, state="started", **origin), call("1", name, session=name), stream=name
+    )
+
+
+def test_head_links_the_sessions_that_come_from_it(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(call("1", session="old")), fork("f", forked_from="old", title="A fork"))
+    daemon.commit(fork("r", resumes="old"), fork("t", parent_session="old"), fork("u", forked_from="other"))
+
+    def linked(target: str) -> list[tuple[str, str]]:
+        page = shown(browser, target)
+        there = page.one("div", id="head") if target == "/sessions/old" else page.all("dl", class_="details")[0]
+        links = [(one.text, one.attributes["href"]) for one in there.all("a")]
+        return [one for one in links if one[1].startswith("/sessions/") and not one[1].endswith("/share")]
+
+    wanted = [("A fork", "/sessions/f"), ("r", "/sessions/r"), ("t", "/sessions/t")]
+    assert linked("/sessions/old") == wanted
+    assert linked("/sessions/old/details") == wanted
+    head = " ".join(shown(browser, "/sessions/old").one("div", id="head").text.split())
+    assert "Forked as A fork Continued as r Started t" in head
+
+    for name in "vwxyz":  # found though the rows were read before; the head has room for four
+        daemon.commit(fork(name, forked_from="old"))
+    assert linked("/sessions/old")[:5] == [
+        *((name, f"/sessions/{name}") for name in "zyxw"),
+        ("2 more", "/sessions/old/details"),
+    ]
+    assert len(linked("/sessions/old/details")) == 8
 
 
 def test_what_waits_is_on_top_in_full(daemon: Running, browser: Browser) -> None:

@@ -121,6 +121,18 @@ def test_turns_beside_each_other_and_alone(daemon: Running, browser: Browser) ->
     assert browser.get(f"/api/events/{seq}").json["event"]["kind"] == "turn"
 
 
+def test_lower_bounds_are_rounded_down_and_have_no_difference(daemon: Running, browser: Browser) -> None:
+    where: dict[str, Any] = {"stream": "b", "session": "b", "model": "claude-opus-4-5"}
+    used = event(Usage, scope="session", input_tokens=3_000, cost_usd=0.5, stream="a", session="a")
+    more = event(Usage, scope="step", input_tokens=1_780, output_tokens=100, estimated_output_tokens=900, **where)
+    daemon.commit(session("a", *turn("a", "Go"), used), session("b", *turn("b", "Go"), more))
+
+    found = figures(compared(browser, "a", "b"))
+
+    assert found["Cost"] == ["$0.50", "≥ $0.01", "–"]  # 1,780 for $5 and 100 for $25 a million: $0.0114
+    assert found["Tokens"] == ["3.0 k", "≥ 1.8 k", "–"]
+
+
 def test_differences_have_signs_and_only_errors_a_judgement(daemon: Running, browser: Browser) -> None:
     where: dict[str, Any] = {"stream": "b", "session": "b"}
     used = event(Usage, scope="session", input_tokens=3_000, cost_usd=0.5, stream="a", session="a")

@@ -164,4 +164,4 @@ def test_table_of_turns_has_short_marks_of_lower_bounds(daemon: Running, browser
     table = shown(browser, "/sessions/session-1/usage").one("table", class_="turn-table")
 
     *_, output, cost, _ = table.all("td")
-    assert (output.text, cost.text) == ("≥ 3", "≥ $0.0051")
+    assert (output.text, cost.text) == ("≥ 3", "≥ $0.0050")  # 1,000 for $5 and 3 for $25 a million: $0.005075
