@@ -7,8 +7,8 @@ stream of its own, or says in one that it has started or resumed a session.
 - The first total of a process that says `process` began at 0. One that says `session` or `lineage` goes on from the
   session's highest total. Of one that says nothing, the tokens of the process's own steps and turns decide: if the
   total is nearer to them than to them plus the earlier total, it began at 0.
-- Processes that go on from each other share one total, so a lower one is of an earlier time. It includes what
-  processes that say `process` have used.
+- Processes that go on from each other share one total, so a lower one in another stream is of an earlier time,
+  whatever the order in which they are read. It includes what processes that say `process` have used.
 """
 
 from __future__ import annotations
@@ -143,6 +143,9 @@ class Counters(msgspec.Struct, omit_defaults=True):
     """Agent -> the process whose totals were the latest."""
     used: dict[int, list[int]] = {}
     """Process -> tokens of its steps, and of its turns."""
+    peaks: dict[str, Amount] = {}
+    """As `totals`: what they were before they began at 0 again for the first time."""
+    peak_costs: dict[str, float] = {}
 
     def begin(self, stream: str) -> None:
         """Note that a process has started or resumed the session in this stream."""
@@ -182,18 +185,22 @@ class Counters(msgspec.Struct, omit_defaults=True):
         return self._grow(one, stated)
 
     def absorb(self, earlier: Counters) -> tuple[dict[str, dict[str, Amount]], dict[str, float]]:
-        """Add the counters of an earlier row of the same session. Return what of the earlier totals the later ones
-        include: agent -> model -> amount, and agent -> dollars."""
+        """Add the counters of an earlier row of the same session, which may be put together from several; these are of
+        one stream. Return what of the earlier totals the later ones include: agent -> model -> amount, and agent ->
+        dollars."""
         amounts: dict[str, dict[str, Amount]] = {}
         costs: dict[str, float] = {}
         for agent, stated in self.first.items():
             if not earlier.knows(agent) or earlier._begins_at_zero(agent, stated):
                 continue
-            for name in _of(agent, self.totals.keys() & earlier.totals.keys()):
+            peaks, peak_costs = (self.peaks, self.peak_costs) if self._has_fallen(agent) else (self.totals, self.costs)
+            for name in _of(agent, peaks.keys() & earlier.totals.keys()):
                 amount = msgspec.structs.replace(earlier.totals[name])
-                amounts.setdefault(agent, {})[name.partition("\t")[2]] = amount.take(self.totals[name])
-            if agent in earlier.costs and agent in self.costs:
-                costs[agent] = min(earlier.costs[agent], self.costs[agent])
+                amounts.setdefault(agent, {})[name.partition("\t")[2]] = amount.take(peaks[name])
+            if agent in earlier.costs and agent in peak_costs:
+                costs[agent] = min(earlier.costs[agent], peak_costs[agent])
+            if not self._has_fallen(agent):
+                self._raise(agent, earlier)
         known = {(one.process, one.agent) for one in self.running}
         self.running = [*(one for one in earlier.running if (one.process, one.agent) not in known), *self.running]
         for agent, stated in self.first.items():
@@ -204,6 +211,8 @@ class Counters(msgspec.Struct, omit_defaults=True):
         self.first = self.first | earlier.first
         self.latest = earlier.latest | self.latest
         self.used = earlier.used | self.used
+        self.peaks = self.peaks | earlier.peaks
+        self.peak_costs = self.peak_costs | earlier.peak_costs
         return amounts, costs
 
     def knows(self, agent: str) -> bool:
@@ -252,6 +261,16 @@ class Counters(msgspec.Struct, omit_defaults=True):
         if agent in self.costs and agent in earlier.costs:
             self.costs[agent] += earlier.costs[agent]
 
+    def _raise(self, agent: str, earlier: Counters) -> None:
+        """Raise an agent's totals to those of an earlier row, which are of a later time where they are higher."""
+        for name in _of(agent, self.totals.keys() & earlier.totals.keys()):
+            self.totals[name].add(earlier.totals[name].beyond(self.totals[name]))
+        if agent in self.costs and agent in earlier.costs:
+            self.costs[agent] = max(self.costs[agent], earlier.costs[agent])
+
+    def _has_fallen(self, agent: str) -> bool:
+        return agent in self.peak_costs or bool(_of(agent, self.peaks))
+
     def _share(self, agent: str, *, own: bool, scope: Scope | None = None) -> None:
         """Count the totals of an agent's processes each by itself, or as one. `scope`: that of the process because of
         which this is done. A process that says `process` is always by itself, and makes no total of a session so."""
@@ -260,6 +279,10 @@ class Counters(msgspec.Struct, omit_defaults=True):
                 one.own = own and not (scope == "process" and one.scope is not None)
 
     def _forget(self, agent: str) -> None:
+        if not self._has_fallen(agent):
+            self.peaks |= {name: self.totals[name] for name in _of(agent, self.totals)}
+            if agent in self.costs:
+                self.peak_costs[agent] = self.costs[agent]
         for name in _of(agent, list(self.totals)):
             del self.totals[name]
         self.costs.pop(agent, None)

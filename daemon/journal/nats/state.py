@@ -364,10 +364,11 @@ def _whole(rows: Iterable[Row]) -> Iterator[tuple[str, SessionRow, dict[str, Str
             parts.setdefault(name, []).append((session, row.info))
     for name, found in parts.items():
         found.sort(key=lambda part: part[0].last_seq)
-        latest = found[-1][0]
-        for earlier, _ in reversed(found[:-1]):
-            latest.absorb(earlier)
-        yield name, latest, {info.stream: info.state for _, info in found}
+        whole = found[0][0]
+        for later, _ in found[1:]:
+            later.absorb(whole)
+            whole = later
+        yield name, whole, {info.stream: info.state for _, info in found}
 
 
 def open_calls_of(rows: Iterable[Row], session: str | None, stream: str | None) -> dict[str, list[dict[str, Any]]]:
