@@ -487,6 +487,11 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         """Whether nothing was asked, said or done in the session: an agent has only opened it."""
         return not (self.has_content or self.work.turn or self.calls or self.prompt.title)
 
+    def is_fork_of(self, parent: str) -> bool:
+        """Return whether the session is a fork of `parent`, from which it has copied requests. What it continues under
+        a new id is its own, and the first fork that is noticed holds."""
+        return self.forked_from in (None, parent) and self.resumes is None
+
     def use_model(self, model: str) -> None:
         if model not in self.models and len(self.models) < MAX_MODELS:
             self.models.append(model)
