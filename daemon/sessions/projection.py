@@ -161,7 +161,8 @@ class Projection(ABC):
             row.home = row.home or changed.cwd
             if changed.cwd == row.home:
                 row.root = row.root or changed.root
-            row.ended = changed.state == "ended"
+            if changed.state != "updated":
+                row.ended = changed.state == "ended"
             for field in DESCRIPTION:
                 value = getattr(changed, field)
                 if value is not None:

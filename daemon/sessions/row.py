@@ -422,6 +422,14 @@ def _add(slices: dict[int, dict[str, int]], start: int, families: dict[str, int]
         counts[family] = counts.get(family, 0) + calls
 
 
+def _is_late(entry: Produced) -> bool:
+    """Return whether an event says nothing of a session that has ended but what it was: its facts, or, in a file that
+    is read after the tap, what it has used."""
+    if entry.kind == "usage":
+        return entry.fields.beside is not None
+    return entry.kind == "session" and entry.fields.state == "updated"
+
+
 class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     provider: str
     first_seq: int
@@ -460,7 +468,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     def note(self, seq: int, entry: Produced) -> None:
         """Add an event: the facts that every event has, and those that the parts collect."""
         self.provider = entry.provider
-        self.ended = False
+        self.ended = self.ended and _is_late(entry)
         self.last_seq = seq
         self.events += 1
         if not self.has_content and entry.kind in _CONTENT:
