@@ -1,9 +1,9 @@
 """A session that is tapped, and whose file is read as well: what each agent states counts once, in whatever order the
 two are read.
 
-The recordings are against a model that states 1,200 tokens in and 42 out for each request. Claude Code adds what it read
-from its cache and wrote to it (900 and 300), Gemini CLI the thoughts (7). So the right sums follow from the number of
-requests. Where the two recordings are of two runs of one script, the file gets the ids of the tap.
+The recordings are against a model that states 1,200 tokens in and 42 out for each request. Claude Code adds what was
+read from the cache and written to it (900 and 300), Gemini CLI the thoughts (7). So the right sums follow from the
+number of requests. Where the two recordings are of two runs of one script, the file gets the ids of the tap.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Case(NamedTuple):
 
 
 CASES = {
-    # $4 and $20 for a million, of what was read from the cache a tenth, of what was written a quarter more.
+    # Both its streams state $0.00732 for a request.
     "claude": Case(
         "claude-stream/claude-code-2.1.330/shell-fails",
         ("claude-transcript/claude-code-2.1.330/shell-fails",),

@@ -35,7 +35,7 @@ def test_requests_that_the_tap_does_not_name(data: some.DataObject, used: list[i
 @SHORT
 @given(data=some.data(), lost=some.booleans())
 def test_either_side_may_state_less(data: some.DataObject, lost: bool) -> None:
-    """The tap lost its first request, or the file lacks a request that is no message; and one knows no cached tokens."""
+    """The tap lost its first request, or the file lacks one that is no message; and the tap knows no cached tokens."""
     own = [(100, 10), (200, 20), (300, 30)]
     tap = [step("tap", prompt, output) for prompt, output in own[lost:]]
     file = [
