@@ -434,6 +434,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     provider: str
     first_seq: int
     last_seq: int
+    worked_seq: int = 0
+    """`seq` of the last event that is more than a late fact (`_is_late`); 0: there was none yet."""
     first_ts: int | None = None
     last_ts: int | None = None
     events: int = 0
@@ -468,7 +470,9 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     def note(self, seq: int, entry: Produced) -> None:
         """Add an event: the facts that every event has, and those that the parts collect."""
         self.provider = entry.provider
-        self.ended = self.ended and _is_late(entry)
+        if not _is_late(entry):
+            self.ended = False
+            self.worked_seq = seq
         self.last_seq = seq
         self.events += 1
         if not self.has_content and entry.kind in _CONTENT:
@@ -573,7 +577,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
                 setattr(self, field.name, getattr(other, field.name))
 
     def absorb(self, earlier: SessionRow) -> None:
-        """Add an earlier row of the same session."""
+        """Add an earlier row of the same session: one whose latest work was earlier."""
         if earlier.first_seq < self.first_seq:
             self.first_seq = earlier.first_seq
             if earlier.home is not None:
@@ -584,6 +588,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
                 self.home, self.root = earlier.home, earlier.root
             for model in earlier.models:
                 self.use_model(model)
+        self.last_seq = max(self.last_seq, earlier.last_seq)
+        self.worked_seq = max(self.worked_seq, earlier.worked_seq)
         self.events += earlier.events
         self.has_content = self.has_content or earlier.has_content
         self.calls += earlier.calls

@@ -374,7 +374,8 @@ def _whole(rows: Iterable[Row]) -> Iterator[tuple[str, SessionRow, dict[str, Str
         for name, session in row.sessions.items() if not row.expired else ():
             parts.setdefault(name, []).append((session, row.info))
     for name, found in parts.items():
-        found.sort(key=lambda part: part[0].last_seq)
+        # A file that is read beside a tap says nothing of what the agent does now.
+        found.sort(key=lambda part: (part[0].worked_seq, part[0].last_seq))
         whole = found[0][0]
         for later, _ in found[1:]:
             later.absorb(whole)

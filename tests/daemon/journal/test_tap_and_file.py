@@ -16,7 +16,8 @@ import msgspec
 import orjson
 import pytest
 
-from tests.daemon.events import commit, info
+from tests.daemon.events import commit, event, info
+from tests.daemon.sessions.test_counters import step, total
 from tests.daemon.sessions.test_one_sum import check_sums
 from tests.test_layout import ROOT
 from tooltap.daemon.journal.interface import Journal
@@ -24,7 +25,7 @@ from tooltap.daemon.taps.follow.overlap import OwnFiles, Span, keeps
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.wire.recording import Line, read_recording
-from tooltap.protocol.events import Usage, decode
+from tooltap.protocol.events import SessionEvent, Turn, Usage, decode
 from tooltap.protocol.frames import UsageRequest
 
 pytestmark = pytest.mark.anyio
@@ -233,3 +234,34 @@ async def test_facts_of_the_file(journal: Journal) -> None:
     assert (session["session"], session["cwd"], session["branch"]) == (SESSION, "/ws", "main")
     assert (session["agentVersion"], session["model"]) == ("1.0.102", "gpt-5.1")
     assert (session["turns"], session["status"]) == (1, "completed")
+
+
+async def test_session_that_is_resumed_under_a_tap(journal: Journal) -> None:
+    """What its file states while the tap reports the turn says nothing of what the agent does now. The file has a total
+    of $0.5 from before; the process has used $0.1, which the file has not stated when the session ends."""
+    turn, file = {"turn": "t1"}, {"stream": "file", "base": 3}
+    before = (
+        event(SessionEvent, "file", 1, state="started"),
+        event(Turn, "file", 2, state="started", **turn),
+        event(Turn, "file", 3, state="completed", **turn),
+    )
+    stated = total("file", 500, 0, 0.5, counter="lineage", line=3, id="file:3:1", session="session-1")
+    await journal.commit(commit(*before, stated, stream="file", lines=3))
+    start = event(SessionEvent, TAP, 1, state="resumed"), event(Turn, TAP, 2, state="started", **turn)
+    await journal.commit(
+        commit(*start, total(TAP, 100, 0, 0.1, counter="process", line=2, id="tap"), stream=TAP, lines=2)
+    )
+    beside = step("file", 100, id="file:4:0", line=4, request="r", beside=TAP)
+    await journal.commit(commit(beside, event(SessionEvent, "file", 4, 1, state="updated", branch="main"), **file))
+
+    (session,) = await journal.sessions()
+    assert (session["status"], session["turns"], session["branch"]) == ("running", 2, "main")
+    assert (session["inputTokens"], session["costUsd"]) == (600, pytest.approx(0.6))
+
+    ends = event(Turn, TAP, 3, state="completed", **turn), event(SessionEvent, TAP, 3, 1, state="ended")
+    await journal.commit(commit(*ends, stream=TAP, base=2))
+    late = step("file", 10, id="file:5:0", line=5, request="s", beside=TAP)
+    await journal.commit(commit(late, stream="file", base=4))
+    (session,) = await journal.sessions()
+    last = (await journal.read(0))[0][-1].seq
+    assert (session["state"], session["status"], session["lastSeq"]) == ("ended", "completed", last)
