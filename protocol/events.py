@@ -406,6 +406,10 @@ class Usage(Event, tag="usage"):
     """Id of the usage event that this one corrects, and whose figures no longer count."""
     estimated_output_tokens: int | None = None
     """Present if the recorded text shows that `output_tokens` is only a lower bound: an estimate from the text."""
+    beside: str | None = None
+    """Id of another stream: that of a tap, which covers the time from which this is, while this is from the agent's
+    file. What both streams state of that time counts once.
+    """
 
 
 class Notice(Event, tag="notice"):

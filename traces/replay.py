@@ -30,6 +30,9 @@ from tooltap.traces.recording.writer import Declared, TraceRecord
 OF_HISTORY = frozenset({"replay", "turn"})
 """Keys that a journal changes in an event that another stream has reported (`daemon/sessions/repetitions.py`)."""
 
+BESIDE = frozenset({"beside", "turn"})
+"""Keys that a daemon changes in the usage of an agent's file that a tap covers (`daemon/taps/follow/overlap.py`)."""
+
 
 @dataclass
 class Covered:
@@ -313,6 +316,8 @@ class EventDiff:
         ignored = NEVER_COMPARED if self.covered[name].timed else NEVER_COMPARED | TIMES
         if old.get("replay") and not new.get("replay"):  # the journal has it from another stream already
             ignored |= OF_HISTORY
+        if old.get("beside"):
+            ignored |= BESIDE
         if fields := list(_differences(_without(old, ignored), _without(new, ignored))):
             self._report("changed", new, fields=fields)
         else:

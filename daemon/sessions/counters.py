@@ -7,8 +7,10 @@ stream of its own, or says in one that it has started or resumed a session.
 - The first total of a process that says `process` began at 0. One that says `session` or `lineage` goes on from the
   session's highest total. Of one that says nothing, the tokens of the process's own steps and turns decide: if the
   total is nearer to them than to them plus the earlier total, it began at 0.
-- Processes that go on from each other share one total, so a lower one is of an earlier time. It includes what
-  processes that say `process` have used.
+- Processes that go on from each other share one total, so a lower one in another stream is of an earlier time,
+  whatever the order in which they are read. It includes what processes that say `process` have used.
+- While a tap reports a process, the agent's file states totals as well (`Usage.beside`). What both state counts once,
+  whichever is read first.
 """
 
 from __future__ import annotations
@@ -65,6 +67,10 @@ class Amount(msgspec.Struct, array_like=True):
         return self.input_tokens + self.output_tokens
 
     @property
+    def is_empty(self) -> bool:
+        return not (self.cost_usd or any(getattr(self, count) for count in COUNTS))
+
+    @property
     def estimated_output_tokens(self) -> int | None:
         """Return an estimate of the output if the stated tokens are a lower bound."""
         return self.output_tokens + self.more_output_tokens if self.more_output_tokens > 0 else None
@@ -87,6 +93,14 @@ class Amount(msgspec.Struct, array_like=True):
             taken.cost_usd = min(self.cost_usd, other.cost_usd)
             self.cost_usd -= taken.cost_usd
         return taken
+
+    def union(self, other: Amount) -> Amount:
+        """Return the higher figures of two amounts."""
+        whole = msgspec.structs.replace(self)
+        whole.add(other.beyond(self))
+        estimates = (one.output_tokens + one.more_output_tokens for one in (self, other))
+        whole.more_output_tokens = max(estimates) - whole.output_tokens
+        return whole
 
     def beyond(self, other: Amount) -> Amount:
         """Return the difference from a smaller amount. No count is below 0."""
@@ -129,6 +143,29 @@ class Counter(msgspec.Struct, array_like=True):
     scope: Scope | None = None
 
 
+class Included(msgspec.Struct, array_like=True):
+    """What totals in an agent's file have added while a tap reported the process (`Usage.beside`), and the process has
+    not stated itself yet."""
+
+    process: int
+    """The tap."""
+    agent: str
+    amounts: dict[str, Amount] = {}
+    """By model."""
+    cost: float = 0.0
+
+    def take(self, model: str, amount: Amount) -> Amount:
+        """Subtract the amount of a model, as far as it is there; either side may not say which model it is of. Return
+        what was subtracted."""
+        left, taken = msgspec.structs.replace(amount), Amount()
+        for name, included in self.amounts.items():
+            if name == model or not (name and model):
+                part = included.take(left)
+                left.take(part)
+                taken.add(part)
+        return taken
+
+
 class Counters(msgspec.Struct, omit_defaults=True):
     """The totals of one session."""
 
@@ -143,6 +180,10 @@ class Counters(msgspec.Struct, omit_defaults=True):
     """Agent -> the process whose totals were the latest."""
     used: dict[int, list[int]] = {}
     """Process -> tokens of its steps, and of its turns."""
+    peaks: dict[str, Amount] = {}
+    """As `totals`: what they were before they began at 0 again for the first time."""
+    peak_costs: dict[str, float] = {}
+    included: list[Included] = []
 
     def begin(self, stream: str) -> None:
         """Note that a process has started or resumed the session in this stream."""
@@ -156,8 +197,10 @@ class Counters(msgspec.Struct, omit_defaults=True):
             del self.used[next(iter(self.used))]
         self.used.setdefault(process, [0, 0])[scope == "turn"] += tokens
 
-    def growth(self, stream: str, agent: str, stated: Stated) -> tuple[dict[str, Amount], float | None]:
-        """Return what the totals of an event add, by model, and what its cost adds."""
+    def growth(
+        self, stream: str, agent: str, stated: Stated, beside: str | None = None
+    ) -> tuple[dict[str, Amount], float | None]:
+        """Return what the totals of an event add, by model, and what its cost adds. `beside`: see `Usage.beside`."""
         process = _process(stream)
         stated.used = max(self.used.get(process, (0,)))
         one = next((one for one in self.running if one.process == process and one.agent == agent), None)
@@ -179,31 +222,43 @@ class Counters(msgspec.Struct, omit_defaults=True):
                 self._share(agent, own=True)
                 self._forget(agent)
         self.latest[agent] = process
-        return self._grow(one, stated)
+        grown, cost = self._grow(one, stated)
+        if one.scope == "process":
+            return self._without_included(one, grown, cost)
+        if beside is not None:
+            self._include(_process(beside), agent, grown, cost)
+        return grown, cost
 
     def absorb(self, earlier: Counters) -> tuple[dict[str, dict[str, Amount]], dict[str, float]]:
-        """Add the counters of an earlier row of the same session. Return what of the earlier totals the later ones
-        include: agent -> model -> amount, and agent -> dollars."""
+        """Add the counters of an earlier row of the same session, which may be put together from several; these are of
+        one stream. Return what of the earlier totals the later ones include: agent -> model -> amount, and agent ->
+        dollars."""
         amounts: dict[str, dict[str, Amount]] = {}
         costs: dict[str, float] = {}
         for agent, stated in self.first.items():
             if not earlier.knows(agent) or earlier._begins_at_zero(agent, stated):
                 continue
-            for name in _of(agent, self.totals.keys() & earlier.totals.keys()):
+            peaks, peak_costs = (self.peaks, self.peak_costs) if self._has_fallen(agent) else (self.totals, self.costs)
+            for name in _of(agent, peaks.keys() & earlier.totals.keys()):
                 amount = msgspec.structs.replace(earlier.totals[name])
-                amounts.setdefault(agent, {})[name.partition("\t")[2]] = amount.take(self.totals[name])
-            if agent in earlier.costs and agent in self.costs:
-                costs[agent] = min(earlier.costs[agent], self.costs[agent])
+                amounts.setdefault(agent, {})[name.partition("\t")[2]] = amount.take(peaks[name])
+            if agent in earlier.costs and agent in peak_costs:
+                costs[agent] = min(earlier.costs[agent], peak_costs[agent])
+            if not self._has_fallen(agent):
+                self._raise(agent, earlier)
         known = {(one.process, one.agent) for one in self.running}
         self.running = [*(one for one in earlier.running if (one.process, one.agent) not in known), *self.running]
         for agent, stated in self.first.items():
             if stated.counter == "process":
-                self._add(agent, earlier)
+                amounts[agent], costs[agent] = self._add(agent, earlier)
         self.totals = earlier.totals | self.totals
         self.costs = earlier.costs | self.costs
         self.first = self.first | earlier.first
         self.latest = earlier.latest | self.latest
         self.used = earlier.used | self.used
+        self.peaks = self.peaks | earlier.peaks
+        self.peak_costs = self.peak_costs | earlier.peak_costs
+        self.included = [*earlier.included, *self.included][-MOST_PROCESSES:]
         return amounts, costs
 
     def knows(self, agent: str) -> bool:
@@ -245,12 +300,67 @@ class Counters(msgspec.Struct, omit_defaults=True):
         self.costs[one.agent] = stated.cost if is_alone else self.costs.get(one.agent, 0.0) + growth
         return grown, growth
 
-    def _add(self, agent: str, earlier: Counters) -> None:
-        """Add the totals of an earlier row to those of an agent's processes."""
+    def _include(self, process: int, agent: str, grown: Mapping[str, Amount], cost: float | None) -> None:
+        included = self._included(process, agent)
+        if included is None:
+            included = Included(process, agent)
+            self.included = [*self.included, included][-MOST_PROCESSES:]
+        for model, amount in grown.items():
+            included.amounts.setdefault(model, Amount()).add(amount)
+        included.cost += cost or 0.0
+
+    def _without_included(
+        self, one: Counter, grown: dict[str, Amount], cost: float | None
+    ) -> tuple[dict[str, Amount], float | None]:
+        """Return what a process adds beyond what totals in the agent's file have added of it."""
+        included = self._included(one.process, one.agent)
+        if included is None:
+            return grown, cost
+        for model, amount in grown.items():
+            taken = included.take(model, amount)
+            amount.take(taken)
+            self.totals[f"{one.agent}\t{model}" if model else one.agent].take(taken)
+        if cost is not None:
+            known = min(cost, included.cost)
+            included.cost -= known
+            cost -= known
+            self.costs[one.agent] -= known
+        return grown, cost
+
+    def _included(self, process: int, agent: str) -> Included | None:
+        return next((one for one in self.included if (one.process, one.agent) == (process, agent)), None)
+
+    def _add(self, agent: str, earlier: Counters) -> tuple[dict[str, Amount], float]:
+        """Add the totals of an earlier row to those of an agent's processes. Return what of these the earlier ones
+        include, by model, and its cost."""
+        amounts: dict[str, Amount] = {}
+        cost = 0.0
+        processes = {one.process for one in self.running if one.agent == agent}
+        for included in [one for one in earlier.included if one.agent == agent and one.process in processes]:
+            for name in _of(agent, self.totals):
+                model = name.partition("\t")[2]
+                taken = included.take(model, self.totals[name])
+                self.totals[name].take(taken)
+                amounts.setdefault(model, Amount()).add(taken)
+            known = min(included.cost, self.costs.get(agent, 0.0))
+            cost += known
+            if known:
+                self.costs[agent] -= known
         for name in _of(agent, self.totals.keys() & earlier.totals.keys()):
             self.totals[name].add(earlier.totals[name])
         if agent in self.costs and agent in earlier.costs:
             self.costs[agent] += earlier.costs[agent]
+        return amounts, cost
+
+    def _raise(self, agent: str, earlier: Counters) -> None:
+        """Raise an agent's totals to those of an earlier row, which are of a later time where they are higher."""
+        for name in _of(agent, self.totals.keys() & earlier.totals.keys()):
+            self.totals[name].add(earlier.totals[name].beyond(self.totals[name]))
+        if agent in self.costs and agent in earlier.costs:
+            self.costs[agent] = max(self.costs[agent], earlier.costs[agent])
+
+    def _has_fallen(self, agent: str) -> bool:
+        return agent in self.peak_costs or bool(_of(agent, self.peaks))
 
     def _share(self, agent: str, *, own: bool, scope: Scope | None = None) -> None:
         """Count the totals of an agent's processes each by itself, or as one. `scope`: that of the process because of
@@ -260,6 +370,10 @@ class Counters(msgspec.Struct, omit_defaults=True):
                 one.own = own and not (scope == "process" and one.scope is not None)
 
     def _forget(self, agent: str) -> None:
+        if not self._has_fallen(agent):
+            self.peaks |= {name: self.totals[name] for name in _of(agent, self.totals)}
+            if agent in self.costs:
+                self.peak_costs[agent] = self.costs[agent]
         for name in _of(agent, list(self.totals)):
             del self.totals[name]
         self.costs.pop(agent, None)

@@ -4,7 +4,8 @@ A session can reach the daemon on two streams: from a tap of the agent (`run`, `
 session file that the same agent writes. Their lines, ids and details differ, so their events cannot be compared one by
 one. Instead, one stream owns what was said while the tapped agent ran:
 
-- The tap, as a rule. Of the file's lines from that time, only prompts are ingested, which many agents do not print.
+- The tap, as a rule. Of the file's lines from that time, only what many agents do not print is ingested: prompts,
+  usage, and facts of the session (`taps/follow/overlap.py`).
 - The file, if it was ingested first: the daemon was away while the agent ran, and the tap's lines come from a spool.
   Then the tap is a guest: of its events, only those are ingested that no session file has.
 

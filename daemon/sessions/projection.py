@@ -55,8 +55,9 @@ class Projection(ABC):
                 rule(self, stream, row, seq, entry)
         for fork, parent in {**found, **copies}.items():
             known = self._known(fork)
-            # What a session continues under a new id is its own.
-            if known is not None and known.forked_from is None and known.resumes is None:
+            if known is None:
+                self._note_fork(fork, parent)
+            elif known.is_fork_of(parent):
                 self._change(fork, known).forked_from = parent
 
     def end_stream(self, stream: str) -> None:
@@ -81,6 +82,10 @@ class Projection(ABC):
     @abstractmethod
     def _change(self, name: str, row: SessionRow) -> SessionRow:
         """Return a known session's row, to be changed, though the stream has no events of the session."""
+
+    @abstractmethod
+    def _note_fork(self, fork: str, parent: str) -> None:
+        """Note that a session is a fork, whose row is not known here."""
 
     @abstractmethod
     def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
@@ -156,7 +161,8 @@ class Projection(ABC):
             row.home = row.home or changed.cwd
             if changed.cwd == row.home:
                 row.root = row.root or changed.root
-            row.ended = changed.state == "ended"
+            if changed.state != "updated":
+                row.ended = changed.state == "ended"
             for field in DESCRIPTION:
                 value = getattr(changed, field)
                 if value is not None:

@@ -12,7 +12,7 @@ What another stream owns is stored as history: with `replay`, and in no turn. So
 
 A session is a fork of another (`forkedFrom`) if the first request that it reports belongs to that one, or if it says
 that it has copied a request which that one reports as its own, earlier or later; but not if it states that it
-continues a session (`resumes`). (A journal on NATS has rows of each stream, and cannot change that of the fork later.)
+continues a session (`resumes`).
 
 A key is a digest of 64 bits, so that a journal can store one for each request. Two of 10 million keys are equal with a
 probability of 3 in a million.

@@ -424,10 +424,20 @@ def _add(slices: dict[int, dict[str, int]], start: int, families: dict[str, int]
         counts[family] = counts.get(family, 0) + calls
 
 
+def _is_late(entry: Produced) -> bool:
+    """Return whether an event says nothing of a session that has ended but what it was: its facts, or, in a file that
+    is read after the tap, what it has used."""
+    if entry.kind == "usage":
+        return entry.fields.beside is not None
+    return entry.kind == "session" and entry.fields.state == "updated"
+
+
 class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     provider: str
     first_seq: int
     last_seq: int
+    worked_seq: int = 0
+    """`seq` of the last event that is more than a late fact (`_is_late`); 0: there was none yet."""
     first_ts: int | None = None
     last_ts: int | None = None
     events: int = 0
@@ -462,7 +472,9 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     def note(self, seq: int, entry: Produced) -> None:
         """Add an event: the facts that every event has, and those that the parts collect."""
         self.provider = entry.provider
-        self.ended = False
+        if not _is_late(entry):
+            self.ended = False
+            self.worked_seq = seq
         self.last_seq = seq
         self.events += 1
         if not self.has_content and entry.kind in _CONTENT:
@@ -488,6 +500,11 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     def is_empty(self) -> bool:
         """Whether nothing was asked, said or done in the session: an agent has only opened it."""
         return not (self.has_content or self.work.turn or self.calls or self.prompt.title)
+
+    def is_fork_of(self, parent: str) -> bool:
+        """Return whether the session is a fork of `parent`, from which it has copied requests. What it continues under
+        a new id is its own, and the first fork that is noticed holds."""
+        return self.forked_from in (None, parent) and self.resumes is None
 
     def use_model(self, model: str) -> None:
         if model not in self.models and len(self.models) < MAX_MODELS:
@@ -562,7 +579,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
                 setattr(self, field.name, getattr(other, field.name))
 
     def absorb(self, earlier: SessionRow) -> None:
-        """Add an earlier row of the same session."""
+        """Add an earlier row of the same session: one whose latest work was earlier."""
         if earlier.first_seq < self.first_seq:
             self.first_seq = earlier.first_seq
             if earlier.home is not None:
@@ -573,6 +590,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
                 self.home, self.root = earlier.home, earlier.root
             for model in earlier.models:
                 self.use_model(model)
+        self.last_seq = max(self.last_seq, earlier.last_seq)
+        self.worked_seq = max(self.worked_seq, earlier.worked_seq)
         self.events += earlier.events
         self.has_content = self.has_content or earlier.has_content
         self.calls += earlier.calls

@@ -24,7 +24,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from tooltap.daemon.sessions.counters import COUNTS, MOST_DOLLARS, Amount, Counters, Stated, is_cost
+from tooltap.daemon.sessions.counters import COUNTS, MOST_DOLLARS, MOST_PROCESSES, Amount, Counters, Stated, is_cost
 from tooltap.daemon.sessions.prices import BOUNDS, LOCAL, STATED, Rates, find, known_prices
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import ModelUsage, Usage
@@ -105,6 +105,58 @@ class Recent(msgspec.Struct, array_like=True):
     parts: list[UsagePart]
     cost_scope: str | None
     cost: float | None
+    stated: Amount | None = None
+    """What the event states, which may be more than it has added: see `Pair`."""
+    pair: str | None = None
+    """Key in `SessionUsage.pairs`."""
+    beside: bool = False
+
+
+class Pair(msgspec.Struct, array_like=True):
+    """What a tap states of requests without naming them, and what the agent's file states beside it (`Usage.beside`).
+    These may be the same requests, so of their sums, the higher figures count."""
+
+    own: Amount = msgspec.field(default_factory=Amount)
+    """Of the tap."""
+    beside: Amount | None = None
+    counted: Amount | None = None
+    """What the two have added; None until the file has stated anything: then it is `own`."""
+
+    def add(self, amount: Amount, *, beside: bool) -> Amount:
+        """Add what an event states. Return what it adds to what was counted."""
+        if not beside and self.beside is None:
+            self.own.add(amount)
+            return amount
+        stated_beside, counted = self._begin()
+        (stated_beside if beside else self.own).add(amount)
+        whole = self.own.union(stated_beside)
+        grown = whole.beyond(counted)
+        grown.more_output_tokens = whole.more_output_tokens - counted.more_output_tokens
+        grown.unstated = amount.unstated
+        self.counted = whole
+        return grown
+
+    def take(self, stated: Amount, counted: Amount, *, beside: bool) -> None:
+        """Subtract what an event has stated, and what it has added."""
+        (self.beside if beside and self.beside is not None else self.own).take(stated)
+        if self.counted is not None:
+            self.counted.take(counted)
+
+    def absorb(self, earlier: Pair) -> Amount:
+        """Add the pair of another row. Return what the two rows have counted twice."""
+        if self.beside is None and earlier.beside is None:
+            self.own.add(earlier.own)
+            return Amount()
+        beside, counted = self._begin()
+        self.own.add(earlier.own)
+        beside.add(earlier.beside or Amount())
+        counted.add(earlier.counted or earlier.own)
+        return counted.take(counted.beyond(self.own.union(beside)))
+
+    def _begin(self) -> tuple[Amount, Amount]:
+        if self.beside is None or self.counted is None:
+            self.beside, self.counted = Amount(), msgspec.structs.replace(self.own)
+        return self.beside, self.counted
 
 
 class SessionUsage(msgspec.Struct, omit_defaults=True):
@@ -126,6 +178,9 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
     width: int = WIDTHS[0]
     """Length of the times of new parts (`Key.width`)."""
     recent: list[Recent] = []
+    pairs: dict[str, Pair] = {}
+    """Scope and CRC-32 of the name of a stream, joined by a slash -> what it states of requests without naming them;
+    the latest `MOST_PROCESSES`."""
 
     def __post_init__(self) -> None:
         if self.latest or (self.costs and not self.counters.costs and "session" in self.costs):
@@ -165,22 +220,30 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         if is_total or cost_scope == "session":
             totals = amounts if is_total else {}
             of_session = Stated(usage.counter, totals, cost if cost_scope == "session" else None)
-            added, grown = self.counters.growth(stream, agent or "", of_session)
+            added, grown = self.counters.growth(stream, agent or "", of_session, usage.beside)
             amounts = added if is_total else amounts
+        stated, pair = None, None
+        if not is_total:
+            stated = _whole(amounts.values())
+            self.counters.use(_crc(stream), usage.scope, stated.tokens)
+            if usage.beside is not None or usage.request is None:
+                pair = f"{usage.scope}/{_crc(usage.beside or stream)}"
+                self._put_pair(pair, known := self.pairs.get(pair) or Pair())
+                amounts = {name: known.add(one, beside=usage.beside is not None) for name, one in amounts.items()}
+                if cost is not None and cost_scope == usage.scope:
+                    cost = _whole(amounts.values()).cost_usd or 0.0
         if cost_scope == "session":
             scope = "session" if agent is None else f"session/{agent}"
             if grown is not None:
                 self.costs[scope] = self.costs.get(scope, 0.0) + grown
         elif cost_scope is not None and cost is not None:
             self.costs[cost_scope] = self.costs.get(cost_scope, 0.0) + cost
-        if not is_total:
-            self.counters.use(_crc(stream), usage.scope, sum(amount.tokens for amount in amounts.values()))
         parts = []
         for name, amount in amounts.items():
             single = usage.scope == "step"
             if is_total:
                 single = bool(amount.tokens) and amount.tokens == usage.context_used
-            if amount.tokens or amount.cost_usd:
+            if not amount.is_empty:
                 key_of_part = Key(
                     usage.scope,
                     None if ts is None else ts // QUARTER_MS // self.width,
@@ -195,7 +258,9 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
                 parts.append(part)
         if not is_total:
             kept = (cost_scope, cost) if cost_scope != "session" else (None, None)
-            self._remember(Recent(_crc(event_id), _crc(stream), agent, usage.scope, parts, *kept))
+            beside = usage.beside is not None
+            recent = Recent(_crc(event_id), _crc(stream), agent, usage.scope, parts, *kept, stated, pair, beside)
+            self._remember(recent)
         return grown
 
     def take_back(self, event_id: str) -> bool:
@@ -212,17 +277,18 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
             self.costs[found.cost_scope] = max(0.0, self.costs.get(found.cost_scope, 0.0) - found.cost)
             if not any(one.cost_scope == found.cost_scope for one in self.recent) and not self.costs[found.cost_scope]:
                 del self.costs[found.cost_scope]
-        self.counters.use(found.process, found.scope, -sum(part.amount.tokens for part in found.parts))
+        counted = _sum(found.parts)
+        stated = counted if found.stated is None else found.stated
+        self.counters.use(found.process, found.scope, -stated.tokens)
+        if found.pair is not None and (pair := self.pairs.get(found.pair)) is not None:
+            pair.take(stated, counted, beside=found.beside)
         return True
 
     def take_total(self, agent: str | None, model: str, amount: Amount) -> None:
         """Subtract a total of the session from its latest parts. `model`: empty for a total of all models."""
-        left = msgspec.structs.replace(amount)
-        for part in reversed(self.parts):
-            key = part.key
-            if key.scope == "session" and key.agent == agent and model in ("", key.model):
-                left.take(part.amount.take(left))
-        self.parts = [part for part in self.parts if part.amount.tokens or part.amount.cost_usd]
+        self._take(
+            amount, lambda key: key.scope == "session" and key.agent == agent and (not model or model == key.model)
+        )
 
     def absorb(self, earlier: SessionUsage) -> None:
         """Add the usage of an earlier row of the same session. What of its totals the later ones include counts
@@ -238,6 +304,13 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         self._widen_to(max(self.width, earlier.width))
         for part in earlier.parts:
             self._add_part(part)
+        for name, pair in earlier.pairs.items():
+            self._put_pair(name, known := self.pairs.get(name) or Pair())
+            twice = known.absorb(pair)
+            scope = name.partition("/")[0]
+            self._take(twice, _has_scope(scope))
+            if twice.cost_usd:
+                self.costs[scope] = self.costs.get(scope, 0.0) - twice.cost_usd
         self.models = earlier.models | self.models
         self.reported = [*earlier.reported, *(one for one in self.reported if one not in earlier.reported)]
         for scope, cost in earlier.costs.items():
@@ -295,6 +368,20 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
             amounts.setdefault(key, Amount()).add(_amount(figures))
         return amounts, names
 
+    def _put_pair(self, name: str, pair: Pair) -> None:
+        self.pairs.pop(name, None)
+        self.pairs[name] = pair
+        if len(self.pairs) > MOST_PROCESSES:
+            del self.pairs[next(iter(self.pairs))]
+
+    def _take(self, amount: Amount, is_of: Callable[[Key], bool]) -> None:
+        """Subtract an amount from the latest parts of some keys."""
+        left = msgspec.structs.replace(amount)
+        for part in reversed(self.parts):
+            if is_of(part.key):
+                left.take(part.amount.take(left))
+        self.parts = [part for part in self.parts if part.amount.tokens or part.amount.cost_usd]
+
     def _remember(self, event: Recent) -> None:
         same = [one for one in self.recent if one.process == event.process and one.agent == event.agent]
         gone = same[0] if len(same) >= RECENT_OF_AGENT else None
@@ -344,6 +431,10 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
                 if not known.amount.tokens and not known.amount.cost_usd:
                     self.parts.remove(known)
                 return
+
+
+def _has_scope(scope: str) -> Callable[[Key], bool]:
+    return lambda key: key.scope == scope
 
 
 def _crc(name: str) -> int:
@@ -398,9 +489,13 @@ def _rest(totals: list[UsagePart], steps: list[UsagePart]) -> list[UsagePart]:
 
 
 def _sum(parts: list[UsagePart]) -> Amount:
+    return _whole(part.amount for part in parts)
+
+
+def _whole(amounts: Iterable[Amount]) -> Amount:
     whole = Amount()
-    for part in parts:
-        whole.add(part.amount)
+    for one in amounts:
+        whole.add(one)
     return whole
 
 
@@ -749,6 +844,7 @@ class Ledger:
         self.counters = Counters()
         self.models: dict[str, str] = {}
         """As `SessionUsage.models`."""
+        self.pairs: dict[str, Pair] = {}
         self.owners: OrderedDict[str, Spent] = OrderedDict()
         """Id of an event that may be corrected -> the part that has it."""
         self.scopes: set[str] = set()
@@ -779,15 +875,25 @@ class Spent:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.used = SessionUsage(counters=ledger.counters, models=ledger.models)
+        self.used = SessionUsage(counters=ledger.counters, models=ledger.models, pairs=ledger.pairs)
         self.stated = 0.0
         """Share of the session's cost that the agent states, in dollars."""
         self.has_share = False
         self.shared: dict[int, int] = {}
         """Number of a total that was shared out, also to this part -> number of parts that share it."""
+        self._only_beside = True
+        self._has_total = False
+        """The main agent has stated a total in this part."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether there is usage, all of it of an agent's file, while a tap reports the turns (`Usage.beside`): the tap
+        may be about to report the start of the turn."""
+        return self._only_beside and bool(self.used.parts)
 
     def add(self, usage: Usage, agent: str | None, ts: int | None, stream: str, event_id: str) -> None:
         ledger = self.ledger
+        self._only_beside = self._only_beside and usage.beside is not None
         owner = self if usage.replaces is None else ledger.owners.get(usage.replaces, self)
         grown = owner.used.add(usage, agent, ts, stream, event_id)
         if usage.scope != "session":
@@ -796,8 +902,10 @@ class Spent:
                 ledger.owners.popitem(last=False)
         if usage.scope == "step":
             added = [one for one in owner.used.recent[-1:] if one.event == _crc(event_id)]
-            ledger.steps += [(owner, part) for one in added for part in one.parts]
+            if usage.beside is None or not owner._has_total:
+                ledger.steps += [(owner, part) for one in added for part in one.parts]
         elif usage.scope == "session" and agent is None:
+            owner._has_total = True
             for other, step in ledger.steps:
                 if other is not owner:
                     owner.used.take_total(None, step.key.model or "", step.amount)

@@ -105,6 +105,11 @@ class TurnWork(msgspec.Struct):
     last: int = 0
     """When the agent, or a subagent, last worked."""
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether this is no turn, but what a file states before the tap reports the first one."""
+        return self.share.spent.is_ahead and not (self.number or self.share.calls or self.answer)
+
 
 class SubagentWork(msgspec.Struct):
     """A subagent."""
@@ -170,8 +175,9 @@ class SessionHistory:
             if head.kind in TIMED and self.turns:
                 self.turns[-1].last = max(self.turns[-1].last, self._now)
             if head.kind == "usage":
-                spent = self._share(head).spent
-                spent.add(_usage_decoder.decode(stored.body), head.agent, head.ts, head.stream, head.id)
+                usage = _usage_decoder.decode(stored.body)
+                spent = self._share(head, usage).spent
+                spent.add(usage, head.agent, head.ts, head.stream, head.id)
             elif (rule := _RULES.get(head.kind)) is not None:
                 rule(self, seq, head)
         if len(self.calls) > CALLS:
@@ -207,9 +213,14 @@ class SessionHistory:
             self.turns.append(TurnWork(0, self.seq, self._now, self._new_share(), end=self._now, state=""))
         return self.turns[-1]
 
-    def _share(self, head: EventHead) -> Work:
+    def _share(self, head: EventHead, usage: Usage | None = None) -> Work:
         agent = self.agents.get(head.agent or "")
-        return self._turn.share if agent is None else agent.share
+        if agent is not None:
+            return agent.share
+        if usage is None or usage.beside is None or head.ts is None:
+            return self._turn.share
+        # A file may be read after the tap has gone on.
+        return next((one for one in reversed(self.turns) if one.start <= head.ts), self._turn).share
 
     def _new_share(self) -> Work:
         return Work(Spent(self._ledger))
@@ -237,7 +248,10 @@ class SessionHistory:
             if self.turns and self.turns[-1].state == "started":
                 self.turns[-1].state, self.turns[-1].end = "", self.turns[-1].last
             prompt = self._naming.start() or ""
-            self.turns.append(TurnWork(number, seq, self._now, self._new_share(), prompt=prompt, last=self._now))
+            share = self._new_share()
+            if len(self.turns) == 1 and self.turns[0].is_ahead:
+                share = self.turns.pop().share  # of its file, which was read before the tap
+            self.turns.append(TurnWork(number, seq, self._now, share, prompt=prompt, last=self._now))
             return
         turn = self._turn
         turn.state, turn.end, turn.duration = head.state or "", self._now, head.duration_ms

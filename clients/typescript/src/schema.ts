@@ -535,6 +535,11 @@ export interface Usage extends Event {
   replaces?: string;
   /** Present if the recorded text shows that `outputTokens` is only a lower bound: an estimate from the text. */
   estimatedOutputTokens?: number;
+  /**
+   * Id of another stream: that of a tap, which covers the time from which this is, while this is from the agent's
+   * file. What both streams state of that time counts once.
+   */
+  beside?: string;
 }
 
 /** Something that the user may want to know: a retry, a rate limit, a compaction. */

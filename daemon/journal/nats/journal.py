@@ -116,7 +116,7 @@ class NatsJournal(Journal):
         self._identity = Identity(connection, self._messages, self._state, memory, daemon)
         self._writer = Commits(connection, self._messages, daemon)
         self._retention = Retention(connection, self._messages, self._state, self.load_stream)
-        self._catch_up = CatchUp(connection, self._messages, self._state)
+        self._catch_up = CatchUp(connection, self._messages, self._state, self._requests)
         self._feed: Feed | None = None
         self._unconfirmed: dict[str, Commit] = {}
         """Commit id -> own commit that the feed has not delivered yet."""
@@ -293,7 +293,7 @@ class NatsJournal(Journal):
 
     async def commit(self, commit: Commit) -> None:
         stream = commit.info.stream
-        compared = await self._connection.retry(self._requests.compared, commit, timeout=None)
+        compared = await self._connection.retry(self._requests.compared, stream, commit.outputs, timeout=None)
         commit = commit._replace(outputs=compared.outputs)
         row = await self._row_of(commit)
         self._commits += 1
@@ -361,7 +361,7 @@ class NatsJournal(Journal):
         self._state.change(own)
 
     async def load_stream(self, stream: str) -> StoredStream | None:
-        loaded = await load(self._connection, self._messages, self._state, stream)
+        loaded = await load(self._connection, self._messages, self._state, self._requests, stream)
         if loaded is None:
             return None
         self._rows[stream] = loaded.own

@@ -48,7 +48,9 @@ class Loaded(msgspec.Struct):
     """True if the row was behind the messages."""
 
 
-async def load(connection: Connection, messages: Messages, state: State, stream: str) -> Loaded | None:
+async def load(
+    connection: Connection, messages: Messages, state: State, requests: Requests, stream: str
+) -> Loaded | None:
     """Read a stream and bring its row up to date. None for an unknown stream. Waits while the server is away. Raises
     `JournalError`."""
     found = await connection.retry(state.get, stream, timeout=None)
@@ -74,7 +76,7 @@ async def load(connection: Connection, messages: Messages, state: State, stream:
         if commit.first >= since:
             parser.add(commit, since)
         if commit.last > known:
-            _project(own, commit)
+            await _project(own, commit, requests, connection)
     row.message = last.seq
     return Loaded(own, _stored(row, last.seq, parser), last.seq, last.seq > known)
 
@@ -128,10 +130,12 @@ class _Parser:
         self.tail += rest.tail
 
 
-def _project(own: OwnRow, commit: CommitMessages) -> None:
+async def _project(own: OwnRow, commit: CommitMessages, requests: Requests, connection: Connection) -> None:
     stored = [one for index, part in enumerate(commit.parts) for one in events_of(commit.first + index, part.events)]
     read = [(one.seq, Produced.of(event, one.body)) for one in stored if (event := read_event(one)) is not None]
-    own.projection.apply(own.row.info.stream, read)
+    stream = own.row.info.stream
+    compared = await connection.retry(requests.compared, stream, [event for _, event in read], timeout=None)
+    own.projection.apply(stream, read, compared.forks, compared.copies)
     advance(own, commit.first, commit.parts[-1], commit.parts[-1].stream_info())
 
 
@@ -151,20 +155,21 @@ async def rebuild_rows(connection: Connection, messages: Messages, state: State,
     """Rebuild the rows of all streams that have messages, and the claims of requests. Returns the number of rows.
     Raises `JournalError`."""
     await connection.retry(_raise_expired, connection, messages, state)
-    made = 0
-    async for stream in _streams(connection, messages):
+    streams = [stream async for stream in _streams(connection, messages)]
+    for stream in streams:
         await connection.retry(requests.restore, stream)
-        made += await _bring_row_up(connection, messages, state, stream)
-    return made
+    # Now that all claims are known, so are all forks.
+    return sum([await _bring_row_up(connection, messages, state, requests, stream) for stream in streams])
 
 
 class CatchUp:
     """Brings rows of dead daemons up to date."""
 
-    def __init__(self, connection: Connection, messages: Messages, state: State) -> None:
+    def __init__(self, connection: Connection, messages: Messages, state: State, requests: Requests) -> None:
         self._connection = connection
         self._messages = messages
         self._state = state
+        self._requests = requests
         self._alive: set[str] = set()
         self._is_due = False
 
@@ -192,11 +197,13 @@ class CatchUp:
                 last = await self._connection.retry(self._messages.last, stream)
                 if last is None or last.seq <= row.message:
                     continue
-            await _bring_row_up(self._connection, self._messages, self._state, stream)
+            await _bring_row_up(self._connection, self._messages, self._state, self._requests, stream)
 
 
-async def _bring_row_up(connection: Connection, messages: Messages, state: State, stream: str) -> bool:
-    loaded = await load(connection, messages, state, stream)
+async def _bring_row_up(
+    connection: Connection, messages: Messages, state: State, requests: Requests, stream: str
+) -> bool:
+    loaded = await load(connection, messages, state, requests, stream)
     return loaded is not None and loaded.advanced and await connection.retry(state.put, loaded.own)
 
 

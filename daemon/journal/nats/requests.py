@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tooltap.daemon.journal.interface import Commit
 from tooltap.daemon.journal.nats.connection import Connection, FencedError
 from tooltap.daemon.journal.nats.events import Messages
 from tooltap.daemon.journal.nats.message import events_of
@@ -43,10 +42,6 @@ class Requests:
         """Drop the claims in memory: streams were deleted, or the journal was replaced."""
         self._known.clear()
 
-    async def compared(self, commit: Commit) -> Compared:
-        """Claim what a commit reports, and compare it with what other streams have claimed."""
-        return await self._compared(commit.info.stream, commit.outputs)
-
     async def restore(self, stream: str) -> None:
         """Claim again what a stream's messages report: the claims were lost."""
         last = await self._messages.last(stream)
@@ -57,9 +52,10 @@ class Requests:
                 one for index, part in enumerate(commit.parts) for one in events_of(commit.first + index, part.events)
             ]
             events = [Produced.of(event, one.body) for one in stored if (event := read_event(one)) is not None]
-            await self._compared(stream, events)
+            await self.compared(stream, events)
 
-    async def _compared(self, stream: str, outputs: Sequence[Produced | OutputChunk]) -> Compared:
+    async def compared(self, stream: str, outputs: Sequence[Produced | OutputChunk]) -> Compared:
+        """Claim what a stream reports, and compare it with what other streams have claimed."""
         keys = keys_of(outputs)
         if not keys:
             return Compared(outputs, {}, {}, {})

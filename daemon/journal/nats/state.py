@@ -34,6 +34,7 @@ DEAD_AFTER = 180
 """Seconds after its last heartbeat after which a daemon counts as dead."""
 READ_BYTES = 1_048_576
 MOST_ROW_BYTES = 1_048_576
+MOST_FORKS = 1_000
 
 _log = get_logger("journal")
 
@@ -54,6 +55,8 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Retention is deleting the messages before this sequence; 0: it is not. The row keeps its sessions until then."""
     sessions: dict[str, SessionRow] = {}
     calls: dict[str, CallRow] = {}
+    forks: dict[str, str] = {}
+    """Session in other streams -> the session of this stream that it has copied, and is a fork of; the latest ones."""
 
 
 _decoder = msgspec.msgpack.Decoder(Row)
@@ -64,7 +67,8 @@ def decode_row(data: bytes) -> Row:
 
 
 def encode_row(row: Row, max_bytes: int) -> bytes:
-    """Encode the row in at most `max_bytes`, dropping the oldest open calls and sessions if necessary."""
+    """Encode the row in at most `max_bytes`, dropping the oldest open calls, sessions and forks if
+    necessary."""
     data = msgspec.msgpack.encode(row)
     while len(data) > max_bytes and (row.calls or row.sessions):
         sessions = sorted(row.sessions.items(), key=lambda item: item[1].last_seq)
@@ -72,6 +76,7 @@ def encode_row(row: Row, max_bytes: int) -> bytes:
             row,
             calls=dict(list(row.calls.items())[(len(row.calls) + 1) // 2 :]),
             sessions=dict(sessions[(len(sessions) + 1) // 2 :]),
+            forks=dict(list(row.forks.items())[(len(row.forks) + 1) // 2 :]),
         )
         data = msgspec.msgpack.encode(row)
     return data
@@ -113,6 +118,9 @@ class RowProjection(Projection):
 
     def _change(self, name: str, row: SessionRow) -> SessionRow:
         return row
+
+    def _note_fork(self, fork: str, parent: str) -> None:
+        self.row.forks = dict([*self.row.forks.items(), (fork, parent)][-MOST_FORKS:])
 
     def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
         return self.row.sessions.setdefault(name, new)
@@ -359,15 +367,22 @@ def spending_of(rows: Iterable[Row]) -> Iterator[Spending]:
 def _whole(rows: Iterable[Row]) -> Iterator[tuple[str, SessionRow, dict[str, StreamState]]]:
     """Merge the parts of each session from its streams: name, row, and the states of its streams."""
     parts: dict[str, list[tuple[SessionRow, StreamInfo]]] = {}
+    forks: dict[str, str] = {}
     for row in rows:
+        if not row.expired:
+            forks |= row.forks
         for name, session in row.sessions.items() if not row.expired else ():
             parts.setdefault(name, []).append((session, row.info))
     for name, found in parts.items():
-        found.sort(key=lambda part: part[0].last_seq)
-        latest = found[-1][0]
-        for earlier, _ in reversed(found[:-1]):
-            latest.absorb(earlier)
-        yield name, latest, {info.stream: info.state for _, info in found}
+        # A file that is read beside a tap says nothing of what the agent does now.
+        found.sort(key=lambda part: (part[0].worked_seq, part[0].last_seq))
+        whole = found[0][0]
+        for later, _ in found[1:]:
+            later.absorb(whole)
+            whole = later
+        if (parent := forks.get(name)) is not None and whole.is_fork_of(parent):
+            whole.forked_from = parent
+        yield name, whole, {info.stream: info.state for _, info in found}
 
 
 def open_calls_of(rows: Iterable[Row], session: str | None, stream: str | None) -> dict[str, list[dict[str, Any]]]:

@@ -194,6 +194,9 @@ class SqliteProjection(Projection):
         self._changed.add(name)
         return row
 
+    def _note_fork(self, fork: str, parent: str) -> None:
+        pass  # the journal has no events of it
+
     def _session(self, name: str, stream: str, new: SessionRow) -> SessionRow:
         row = self._sessions[name] = self._known(name) or new
         self._sessions.move_to_end(name)

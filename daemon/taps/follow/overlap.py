@@ -1,8 +1,14 @@
 """Decides which events of a followed file are left out, because another stream of the session reports them.
 
 `sessions/joining.py` has the rules for a session on several streams. A tap that owns a session covers the time during
-which its agent ran. Of the file's lines from that time, only prompts that the tap has not reported are ingested, and
-events of subagents if the tap's dialect never shows them. All times come from the clock of one machine: the agent
+which its agent ran. Of the file's lines from that time are ingested:
+
+- Prompts that the tap has not reported.
+- Usage, with the tap in `beside`: either may state more of it, and sums count once what both state.
+- Facts of the session (`FACTS`), as an update of it. A tap's stream may lack its folder, branch, model or title.
+- Events of subagents, if the tap's dialect never shows them.
+
+All times come from the clock of one machine: the agent
 writes the time into each line of its file, and `run` and `proxy` report the start and the end of the agent. So it does
 not matter how late either stream reaches the daemon.
 
@@ -38,7 +44,11 @@ from tooltap.daemon.taps.stream_ids import name_of_id
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Item, OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import Keep
+from tooltap.protocol.events import Event, SessionEvent
 from tooltap.protocol.stats import Statistics
+
+FACTS = ("cwd", "root", "branch", "model", "title", "agent_version", "forked_from", "parent_session", "resumes")
+"""Fields of a `session` event that describe the session, whichever stream states them."""
 
 _NAME = re.compile(r"[\w-]{1,200}")
 
@@ -202,17 +212,30 @@ def _unreported(
     for item in items:
         if not isinstance(item, Produced):
             continue
-        if _is_title(item):
-            kept.append(item)
+        # Its turn is one of the file's, which are not reported.
+        if item.kind == "usage" and not item.replay:
+            kept.append(Produced.of(msgspec.structs.replace(item.event, turn=None, beside=taps[0].stream)))
         elif item.agent is not None:
             if silent:
                 kept.append(item)
+        elif item.kind == "session":
+            if (facts := _facts(item.event)) is not None:
+                kept.append(Produced.of(facts))
         elif is_prompt(item) and not is_repeated(item, info, others):
-            # Its turn is one of the file's, which are not reported.
             kept.append(Produced.of(msgspec.structs.replace(item.event, turn=None)))
     bodies = [item.body for item in kept if isinstance(item, Produced)]
     chunks = (item for item in items if isinstance(item, OutputChunk))
     return [*(one for one in chunks if any(one.output_id.encode() in body for body in bodies)), *kept]
+
+
+def _facts(event: Event) -> Event | None:
+    """Return an update of the session with the facts of an event; None if it has none."""
+    if all(getattr(event, field) is None for field in FACTS):
+        return None
+    others = {
+        field: None for field in SessionEvent.__struct_fields__ if field not in (*FACTS, *Event.__struct_fields__)
+    }
+    return msgspec.structs.replace(event, **{**others, "turn": None, "state": "updated"})
 
 
 def _hides_subagents(tap: StreamInfo) -> bool:

@@ -122,17 +122,44 @@ async def test_history_that_a_stream_states_claims_no_request(journal: Journal) 
     assert await counted(journal) == {"parent": 100, "fork": 100}
 
 
-async def test_parent_is_found_after_its_fork(sqlite_journal: SqliteJournal) -> None:
-    """Daemons on NATS have rows by stream, and find only a parent that was read before."""
-    journal = sqlite_journal
+async def parent_after_its_fork(journal: Journal) -> None:
     copied = usage("1", "b", "fork", 2, replay=True)
     await journal.commit(commit(message("hi", "b", session="fork"), copied, stream="b", lines=2))
     await journal.commit(commit(usage("2", "b", "fork", 3), stream="b", base=2))
     await journal.commit(commit(usage("1", "a", "parent"), stream="a"))
-    assert {one["session"]: one.get("forkedFrom") for one in await journal.sessions()} == {
-        "parent": None,
-        "fork": "parent",
-    }
+
+
+async def forks(journal: Journal) -> dict[str, str | None]:
+    return {one["session"]: one.get("forkedFrom") for one in await journal.sessions()}
+
+
+async def test_parent_is_found_after_its_fork(journal: Journal) -> None:
+    await parent_after_its_fork(journal)
+    assert await forks(journal) == {"parent": None, "fork": "parent"}
+    await journal.commit(commit(usage("3", "b", "fork", 4), stream="b", base=3))
+    assert await forks(journal) == {"parent": None, "fork": "parent"}
+    assert await counted(journal) == {"parent": 100, "fork": 200}
+
+
+async def test_parent_is_found_after_a_session_that_continues_it(journal: Journal) -> None:
+    continues = event(SessionEvent, "b", session="second", state="started", resumes="first")
+    await journal.commit(commit(continues, usage("1", "b", "second", 2, replay=True), stream="b", lines=2))
+    await journal.commit(commit(usage("1", "a", "first"), stream="a"))
+    assert await forks(journal) == {"first": None, "second": None}
+
+
+async def test_forks_are_found_again_in_rows_that_are_rebuilt(nats_place: NatsPlace) -> None:
+    async with opened(nats_place) as journal:
+        await parent_after_its_fork(journal)
+        copied = usage("2", "c", "third", 2)
+        await journal.commit(commit(message("hi", "c", session="third"), copied, stream="c", lines=2))
+        was = {"parent": None, "fork": "parent", "third": "fork"}
+        assert await forks(journal) == was
+        for row in await journal._state.rows():
+            await journal._state.forget(row.info.stream)
+    async with opened(nats_place) as other:
+        await rebuild_rows(other._connection, other._messages, other._state, other._requests)
+        assert await forks(other) == was
 
 
 async def test_subagent_on_two_streams_of_its_session(journal: Journal) -> None:
@@ -210,7 +237,7 @@ async def test_journal_of_an_older_version_gets_the_table(tmp_path: Path) -> Non
 async def test_daemon_killed_between_claim_and_commit(nats_place: NatsPlace) -> None:
     first = commit(usage("1", "a", "s1"), stream="a")
     async with opened(nats_place) as killed:
-        await killed._requests.compared(first)
+        await killed._requests.compared("a", first.outputs)
     async with opened(nats_place) as successor:
         await successor.commit(commit(usage("1", "a", "s1"), stream="a"))
         await successor.commit(commit(usage("1", "b", "s2"), stream="b"))

@@ -43,9 +43,10 @@ def figures(events: Iterable[Produced]) -> tuple[int, int, float | None]:
     rows = [
         usage_of(one for one in events if one.stream == stream) for stream in dict.fromkeys(e.stream for e in events)
     ]
-    whole = rows[-1]
-    for earlier in reversed(rows[:-1]):
-        whole.absorb(earlier)
+    whole = rows[0]
+    for later in rows[1:]:
+        later.absorb(whole)
+        whole = later
     together = Total.of(whole)
     sums = found.amount.input_tokens, found.amount.output_tokens
     assert (together.amount.input_tokens, together.amount.output_tokens) == sums

@@ -28,10 +28,10 @@ def test_sums_are_one(dialect: str, subtests: pytest.Subtests) -> None:
                 sessions.setdefault(event.session, []).append(event)
         for session, events in sessions.items():
             with subtests.test(name_of(path), session=session):
-                _check(session, events)
+                check_sums(session, events)
 
 
-def _check(session: str, events: list[Event]) -> None:
+def check_sums(session: str, events: list[Event]) -> None:
     row, spending = SessionRow(provider="", first_seq=1, last_seq=1), Spending()
     for seq, event in enumerate(events, 1):
         produced = Produced.of(event)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.daemon.journal.test_tap_and_file import SESSION, copilot
 from tests.daemon.nats_server import NatsServer
 from tests.daemon.taps.agents import RECORDED, Agent, Recorded
 from tests.daemon.taps.following import Follower, lines_of
@@ -166,3 +167,29 @@ def test_tap_is_a_guest_where_the_file_was_first(recorded: Recorded, tmp_path: P
 
     assert {event["stream"] for event in events} == {recording_id(str(agent.file))}
     assert told(events) == told(_events(recorded.kept, at_end=False))
+
+
+def test_copilot_whose_file_states_more(tmp_path: Path) -> None:
+    """It prints its session's id last, and no tokens: two requests of 1,200 tokens in and 42 out."""
+    paths = tmp_path / "printed.jsonl", tmp_path / "kept.jsonl"
+    for path in paths:
+        lines = copilot(SESSION, printed=path is paths[0])
+        path.write_bytes(b"".join(line.data + b"\n" for line in lines if isinstance(line.data, bytes)))
+    follower = Follower(tmp_path, agents=["copilot"])
+    follower.environment["COPILOT_HOME"] = str(tmp_path / "copilot")
+    follower.rollouts = tmp_path / "copilot" / "session-state" / SESSION
+    follower.rollouts.mkdir(parents=True)
+    recorded = Recorded("copilot", ("-p", "List.", "--output-format", "json"), *paths, "rollouts", "events.jsonl")
+    with follower, Agent(tmp_path, follower, recorded) as agent:
+        for number in range(max(agent.printed, agent.kept)):
+            agent.keep(number, number + 1)
+            agent.print(number, number + 1)
+        assert agent.end() == 0
+        follower.wait_stats(lambda stats: sum(one["lines"] for one in stats["perStream"]) == agent.printed + agent.kept)
+        with follower.connect() as wire:
+            sessions = wire.ask("sessions")["sessions"]
+            (session,) = sessions
+
+    assert (session["session"], session["cwd"], session["branch"]) == (SESSION, "/ws", "main")
+    assert (session["inputTokens"], session["outputTokens"], session["cacheReadTokens"]) == (2_400, 84, 1_800)
+    assert (session["status"], session["turns"], session["model"]) == ("completed", 1, "gpt-5.1")

@@ -128,6 +128,11 @@ class SpentTurn:
         self.milliseconds: int | None = None
         self.calls = 0
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether this is no turn, but what a file states before the tap reports the first one."""
+        return self.spent.is_ahead and not (self.place.turn or self.calls)
+
 
 class Spending:
     KINDS: ClassVar[tuple[str, ...]] = ("session", "turn", "tool-call", "usage", "notice")
@@ -163,6 +168,8 @@ class Spending:
                     self._tasks[event.call_id] = _task(event)
             case Usage():
                 turn = self._current(seq, event.ts)
+                if event.beside is not None and event.ts is not None:
+                    turn = self._turn_at(event.ts)
                 turn.spent.add(event, event.agent, event.ts, event.stream, event.id)
                 if event.agent is None:
                     self._note_context(seq, event, turn.spent.used.context_used)
@@ -179,7 +186,10 @@ class Spending:
 
     def _note_turn(self, seq: int, event: Turn) -> None:
         if self._count.note(event.state, event.agent):
-            self.turns.append(SpentTurn(Place(seq, event.ts, self._count.number), Spent(self._ledger)))
+            spent = Spent(self._ledger)
+            if len(self.turns) == 1 and self.turns[0].is_ahead:
+                spent = self.turns.pop().spent
+            self.turns.append(SpentTurn(Place(seq, event.ts, self._count.number), spent))
         elif event.agent is None and self.turns:
             turn = self.turns[-1]
             turn.state = event.state
@@ -210,6 +220,11 @@ class Spending:
             self.compactions.pop()  # its beginning
         self.compactions.append(found)
         self._compacted_at = self._seen
+
+    def _turn_at(self, ts: int) -> SpentTurn:
+        """Return the turn at a time, in ms since the epoch: a file may be read after the tap has gone on."""
+        began = (one for one in reversed(self.turns) if one.place.ts is not None and one.place.ts <= ts)
+        return next(began, self.turns[-1])
 
     def _current(self, seq: int, ts: int | None) -> SpentTurn:
         if not self.turns:
