@@ -1,0 +1,181 @@
+"""The contract with each agent: after a fork, a resumption in a new process, a compaction or a rewind, the total of a
+journal is what was used before, and the new request.
+
+The lines are cut from runs of the named versions against a model that answers from a script. Its request `n`, from 0
+on, has a prompt of 1,000 + 2ⁿ tokens, 500 of which were cached, and an answer of 10 + n. So a sum tells its requests.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.daemon.journal.test_lineage import origins, publish, tokens
+from tests.normalizers.dialects.claude import test_claude_history as claude
+from tests.normalizers.dialects.claude.transcripts import line as claude_line
+from tests.normalizers.dialects.cline import test_cline_session as cline
+from tests.normalizers.dialects.codex import test_codex_lineage as codex
+from tests.normalizers.dialects.gemini.helpers import HEADER, message
+from tests.normalizers.dialects.pi import test_pi_session as pi
+from tests.normalizers.dialects.vibe import test_vibe_session as vibe
+from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.protocol.events import Notice, decode
+from tooltap.protocol.frames import UsageRequest
+
+pytestmark = pytest.mark.anyio
+
+
+def prompt(n: int) -> int:
+    return 1_000 + (1 << n)
+
+
+def answer(n: int) -> int:
+    return 10 + n
+
+
+def requests(*numbers: int) -> tuple[int, int]:
+    return sum(map(prompt, numbers)), sum(map(answer, numbers))
+
+
+async def total(journal: Journal) -> tuple[int, int]:
+    """Return the tokens of all sessions, which are one sum: of `sessions`, and of `usage` by whatever."""
+    listed = await journal.sessions()
+    sums = {tuple(sum(one.get(f"{name}Tokens") or 0 for one in listed) for name in ("input", "output"))}
+    for by in ("session", "model", "day"):
+        result = await journal.usage(UsageRequest(by=by))
+        sums |= {(result.total.input_tokens, result.total.output_tokens)}
+        sums |= {(sum(row.input_tokens for row in result.rows), sum(row.output_tokens for row in result.rows))}
+    (found,) = sums
+    return int(found[0]), int(found[1])
+
+
+async def facts(journal: Journal) -> dict[str, tuple[int, int]]:
+    """Return session -> its turns and its input tokens."""
+    return {one["session"]: (one["turns"], one.get("inputTokens") or 0) for one in await journal.sessions()}
+
+
+async def notices(journal: Journal) -> list[str | None]:
+    found, _ = await journal.read(0)
+    events = [decode(each.body) for each in found]
+    return [one.code for one in events if isinstance(one, Notice) and not one.replay]
+
+
+# -- Gemini CLI 0.61.0 ------------------------------------------------------------------------------------------------
+
+
+def gemini_turn(n: int) -> list[dict[str, Any]]:
+    figures = {"input": prompt(n), "output": answer(n) - 7, "thoughts": 7, "cached": 500, "tool": 0}
+    stated = {**figures, "total": prompt(n) + answer(n)}
+    return [
+        message(f"u{n}", "user", [{"text": f"prompt {n}"}]),
+        message(f"g{n}", "gemini", "Yes.", tokens=stated, model="gemini-2.5-flash"),
+    ]
+
+
+async def test_gemini_continues_and_rewinds(sqlite_journal: SqliteJournal) -> None:
+    """A process that resumes a chat writes its head and its messages again."""
+    again = [HEADER, {"$set": {"messages": gemini_turn(0)}}, {"$set": {"sessionId": "one"}}]
+    lines = [HEADER, *gemini_turn(0), *again, *gemini_turn(1), {"$rewindTo": "u1"}, *gemini_turn(2)]
+    await publish(sqlite_journal, "gemini-chat", "a", lines)
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+    assert await notices(sqlite_journal) == ["rewound"]
+
+
+async def test_gemini_prints_what_each_process_used(sqlite_journal: SqliteJournal) -> None:
+    """The second one also sums up the history: two requests."""
+    for process, numbers in enumerate(((0,), (1, 2))):
+        start = {"type": "init", "timestamp": pi.at(1), "session_id": "one", "model": "gemini-2.5-flash"}
+        sums = dict(zip(("input_tokens", "output_tokens"), requests(*numbers), strict=True))
+        stats = {**sums, "total_tokens": sum(requests(*numbers)), "cached": 500 * len(numbers), "tool_calls": 0}
+        said = {"type": "message", "timestamp": pi.at(2), "role": "user", "content": f"prompt {process}"}
+        lines = [start, said, {"type": "result", "timestamp": pi.at(3), "status": "success", "stats": stats}]
+        await publish(sqlite_journal, "gemini-stream", f"run{process}", lines)
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+
+
+# -- Vibe 3.0.2 -------------------------------------------------------------------------------------------------------
+
+
+def vibe_document(*numbers: int, copied: tuple[int, ...] = (), session: str = "one") -> dict[str, Any]:
+    """`copied`: turns of the parent."""
+    entries = [
+        vibe.entry(f"{role}{n}", role, "parent" if n in copied else session, turn=f"t{n}")
+        for n in (*copied, *numbers)
+        for role in ("user", "assistant")
+    ]
+    used, output = requests(*numbers)
+    document = vibe.stored(*entries, turn=f"t{numbers[-1]}")
+    stated = {"inputTokens": used, "outputTokens": output, "cachedInputTokens": 500 * len(numbers)}
+    document["snapshot"]["session"] = {"id": session, "tokenUsage": stated}
+    return document
+
+
+async def test_vibe_continues_and_forks(sqlite_journal: SqliteJournal) -> None:
+    parent = [vibe_document(0, session="parent"), vibe_document(0, 1, session="parent")]
+    await publish(sqlite_journal, "vibe-session", "a", parent)
+
+    assert await total(sqlite_journal) == requests(0, 1)
+
+    await publish(sqlite_journal, "vibe-session", "b", [vibe_document(2, copied=(0, 1), session="fork")])
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+    assert await facts(sqlite_journal) == {"parent": (2, 2_003), "fork": (1, 1_004)}
+    assert await origins(sqlite_journal) == {"parent": None, "fork": "parent"}
+
+
+# -- others, with requests of one size --------------------------------------------------------------------------------
+
+
+async def test_cline_compacts_and_rewinds(sqlite_journal: SqliteJournal) -> None:
+    """A request has 100 tokens and 10: two, a summary, one after it, and one in place of that."""
+    kept = (cline.reply("msg_S", "Summary."), *cline.OLD[2:])
+    later = [(cline.user(f"u{n}", f"prompt {n}"), cline.reply(f"msg_A{n}", f"answer {n}")) for n in (3, 4)]
+    documents = [cline.document(*cline.OLD), *(cline.document(*kept, *more) for more in later)]
+    await publish(sqlite_journal, "cline-session", "a", documents)
+
+    assert await total(sqlite_journal) == (500, 50)
+
+
+async def test_pi_continues_compacts_and_rewinds(sqlite_journal: SqliteJournal) -> None:
+    """A request has 120 tokens and 14, that of the compaction included."""
+    summary = pi.entry("s", "d", 14, "compaction", summary="Two.", firstKeptEntryId="c", usage=pi.usage())
+    again = [pi.prompt("e", "s", 15, "Third"), pi.reply("f", "e", 16, pi.text("Three."))]
+    better = [pi.prompt("g", "s", 17, "Third, better"), pi.reply("h", "g", 18, pi.text("Four."))]
+    lines = [pi.header(), *pi.HISTORY, *pi.OWN, summary, *again, *better]
+    await publish(sqlite_journal, "pi-session", "a", lines)
+
+    assert (await total(sqlite_journal))[0] == 5 * 120
+    assert await notices(sqlite_journal) == ["compaction", "rewound"]
+
+
+async def test_claude_compacts_and_rewinds(sqlite_journal: SqliteJournal) -> None:
+    """A request has 100 tokens and 10: two, one after the compaction, and one in place of that."""
+    boundary = claude_line("system", "b1", subtype="compact_boundary", logicalParentUuid="a2", content="Compacted")
+    compacted = [boundary, claude.prompt("b2", "b1", isCompactSummary=True), *claude.TWO_TURNS]
+    again = [claude.prompt("p3", "b2"), claude.answer("a3", "p3")]
+    better = [claude.prompt("p4", "b2"), claude.answer("a4", "p4")]
+    await publish(sqlite_journal, "claude-transcript", "a", [*claude.TWO_TURNS, *compacted, *again, *better])
+
+    assert await total(sqlite_journal) == (400, 40)
+    assert await notices(sqlite_journal) == ["compaction", "rewound"]
+
+
+async def test_codex_continues_compacts_and_rewinds(sqlite_journal: SqliteJournal) -> None:
+    """Requests of 1,000, 1,200, 1,300 and 1,500 tokens, of which the third is that of the compaction. A fork of two
+    turns has one of 1,700."""
+    at = "09:00:10.000"
+    compacted = [codex.line(at, "compacted", message="Summary."), codex.counted(at, 3_500, 1_300)]
+    rewound = codex.event("09:00:20.000", "thread_rolled_back", num_turns=1)
+    own = [*compacted, rewound, *codex.turn("09:00:30.000", "t4", "four", 5_000, 1_500)]
+    parent = [codex.PARENTS, *codex.history("t"), *own]
+    fork = [codex.FORK, codex.PARENTS, *codex.history("t"), *codex.turn("09:00:40.000", "t5", "five", 3_900, 1_700)]
+    await publish(sqlite_journal, "codex-rollout", "b", fork)
+    await publish(sqlite_journal, "codex-rollout", "a", parent)
+
+    assert await tokens(sqlite_journal) == {codex.PARENT: 5_000, codex.CHILD: 1_700}
+    assert await notices(sqlite_journal) == ["compaction", "rewound"]
+    assert await origins(sqlite_journal) == {codex.PARENT: None, codex.CHILD: codex.PARENT}
