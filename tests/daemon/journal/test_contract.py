@@ -7,6 +7,7 @@ on, has a prompt of 1,000 + 2ⁿ tokens, 500 of which were cached, and an answer
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -60,6 +61,122 @@ async def notices(journal: Journal) -> list[str | None]:
     found, _ = await journal.read(0)
     events = [decode(each.body) for each in found]
     return [one.code for one in events if isinstance(one, Notice) and not one.replay]
+
+
+# -- OpenCode 1.18.33 -------------------------------------------------------------------------------------------------
+
+OPENCODE = "ses_de15b2d50ffeJyOWDiabop6Orh"
+CREATED = 1_795_810_448_000
+
+
+def opencode_used(numbers: Iterable[int]) -> dict[str, Any]:
+    """Tokens and cost, at $1 for a million, $0.1 from the cache, and $10 for the output."""
+    counted = list(numbers)
+    fresh, output = sum(prompt(n) - 500 for n in counted), sum(map(answer, counted))
+    cached, thought = 500 * len(counted), 7 * len(counted)
+    tokens = {"input": fresh, "output": output - thought, "reasoning": thought, "cache": {"read": cached, "write": 0}}
+    return {"tokens": tokens, "cost": round((fresh + cached / 10 + output * 10) / 1e6, 9)}
+
+
+def opencode_step(n: int) -> dict[str, Any]:
+    used = opencode_used([n])
+    stated = {**used["tokens"], "total": prompt(n) + answer(n)}
+    common = {"id": f"prt_{n}", "messageID": f"msg_a{n}", "sessionID": OPENCODE}
+    return {**common, "type": "step-finish", "reason": "stop", "tokens": stated, "cost": used["cost"]}
+
+
+def opencode_session(*numbers: int, kind: str = "session.updated") -> tuple[str, dict[str, Any]]:
+    time = {"created": CREATED, "updated": CREATED + 1}
+    return kind, {"info": {"id": OPENCODE, "title": "Two", "time": time, **opencode_used(numbers)}}
+
+
+def opencode_turn(n: int, *before: int, compacts: bool = False) -> list[tuple[str, dict[str, Any]]]:
+    """A prompt and its answer. `before`: the requests that the session's total has before it."""
+    ask: dict[str, Any] = {"type": "compaction", "auto": False} if compacts else {"type": "text", "text": f"prompt {n}"}
+    user = {"id": f"msg_u{n}", "role": "user", "sessionID": OPENCODE, "time": {"created": CREATED + 10 * n}}
+    reply = {"id": f"msg_a{n}", "role": "assistant", "sessionID": OPENCODE, "parentID": f"msg_u{n}"}
+    done = {"created": CREATED + 10 * n + 1, "completed": CREATED + 10 * n + 2}
+    said = {"id": f"prt_t{n}", "messageID": f"msg_a{n}", "sessionID": OPENCODE, "type": "text", "text": f"answer {n}"}
+    return [
+        ("message.updated", {"info": user}),
+        ("message.part.updated", {"part": {"id": f"prt_u{n}", "messageID": f"msg_u{n}", **ask}}),
+        ("message.updated", {"info": {**reply, "time": {"created": done["created"]}}}),
+        ("message.part.updated", {"part": {**said, "time": {"start": done["created"], "end": done["completed"]}}}),
+        ("message.part.updated", {"part": opencode_step(n)}),
+        ("message.updated", {"info": {**reply, "time": done, "finish": "stop"}}),
+        opencode_session(*before, n),
+    ]
+
+
+def opencode_removed(*numbers: int) -> list[tuple[str, dict[str, Any]]]:
+    return [("message.removed", {"messageID": f"msg_{role}{n}"}) for n in numbers for role in "ua"]
+
+
+def opencode_lines(dialect: str, events: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Rows of the database, or events of the bus."""
+    told = [(kind, {"sessionID": OPENCODE, **data}) for kind, data in events]
+    if dialect == "opencode-bus":
+        return [{"id": f"evt_{at}", "type": kind, "properties": data} for at, (kind, data) in enumerate(told)]
+    rows = [{"id": f"evt_{at}", "seq": at, "type": f"{kind}.1", "data": data} for at, (kind, data) in enumerate(told)]
+    return [{"aggregate_id": OPENCODE, **row} for row in rows]
+
+
+BOTH = pytest.mark.parametrize("dialect", ["opencode-db", "opencode-bus"])
+BEGUN = [opencode_session(kind="session.created")]
+
+
+async def test_opencode_run_continues_in_a_new_process(sqlite_journal: SqliteJournal) -> None:
+    """`opencode run`, then with `--continue`, then with `--session`."""
+    for n in range(3):
+        common = {"timestamp": CREATED + n, "sessionID": OPENCODE}
+        lines = [
+            {"type": "step_start", **common, "part": {"id": f"prt_s{n}", "type": "step-start"}},
+            {"type": "text", **common, "part": {"id": f"prt_t{n}", "type": "text", "text": "Yes.", "time": {"end": 1}}},
+            {"type": "step_finish", **common, "part": opencode_step(n)},
+        ]
+        await publish(sqlite_journal, "opencode-run", f"run{n}", lines)
+
+        assert await total(sqlite_journal) == requests(*range(n + 1))
+
+    assert await facts(sqlite_journal) == {OPENCODE: (3, 3_007)}
+
+
+@BOTH
+async def test_opencode_continues_in_a_new_process(sqlite_journal: SqliteJournal, dialect: str) -> None:
+    events = [*BEGUN, *opencode_turn(0), opencode_session(0), *opencode_turn(1, 0)]
+    await publish(sqlite_journal, dialect, "a", opencode_lines(dialect, events))
+
+    assert await total(sqlite_journal) == requests(0, 1)
+
+
+@BOTH
+async def test_opencode_compacts(sqlite_journal: SqliteJournal, dialect: str) -> None:
+    compacted = [*opencode_turn(1, 0, compacts=True), *([("session.compacted", {})] if dialect[-3:] == "bus" else [])]
+    events = [*BEGUN, *opencode_turn(0), *compacted, *opencode_turn(2, 0, 1)]
+    await publish(sqlite_journal, dialect, "a", opencode_lines(dialect, events))
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+    assert await notices(sqlite_journal) == ["compaction"]
+
+
+@BOTH
+async def test_opencode_reverts(sqlite_journal: SqliteJournal, dialect: str) -> None:
+    """It takes what removed messages used off the session's total."""
+    events = [*BEGUN, *opencode_turn(0), *opencode_turn(1, 0), *opencode_removed(1), opencode_session(0)]
+    await publish(sqlite_journal, dialect, "a", opencode_lines(dialect, [*events, *opencode_turn(2, 0)]))
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+    (listed,) = await sqlite_journal.sessions()
+    assert listed["costUsd"] == pytest.approx(0.000651 + 0.000662 + 0.000674)
+
+
+@BOTH
+async def test_opencode_reverts_all_of_a_session(sqlite_journal: SqliteJournal, dialect: str) -> None:
+    events = [*BEGUN, *opencode_turn(0), *opencode_removed(0), opencode_session()]
+    events += [*opencode_turn(1), *opencode_turn(2, 1)]
+    await publish(sqlite_journal, dialect, "a", opencode_lines(dialect, events))
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
 
 
 # -- Gemini CLI 0.61.0 ------------------------------------------------------------------------------------------------
