@@ -179,6 +179,111 @@ async def test_opencode_reverts_all_of_a_session(sqlite_journal: SqliteJournal, 
     assert await total(sqlite_journal) == requests(0, 1, 2)
 
 
+# -- Copilot CLI 1.0.102 ----------------------------------------------------------------------------------------------
+
+COPILOT = "50e9ee25-b510-4558-86f6-187743430127"
+
+
+def copilot(kind: str, **data: Any) -> dict[str, Any]:
+    stamp = {"id": "e", "parentId": None, "timestamp": "2026-11-27T20:14:07.211Z"}
+    return {"type": kind, "data": data, **stamp}
+
+
+def copilot_used(*numbers: int) -> dict[str, int]:
+    read = 500 * len(numbers)
+    sums = dict(zip(("inputTokens", "outputTokens"), requests(*numbers), strict=True))
+    return {**sums, "cacheReadTokens": read, "cacheWriteTokens": 0}
+
+
+def copilot_turn(n: int) -> list[dict[str, Any]]:
+    usage = {"model": "gpt-5.1", **copilot_used(n), "apiCallId": f"call-{n}"}
+    said = {"messageId": f"m{n}", "model": "gpt-5.1", "content": "Yes.", "toolRequests": [], "apiCallId": f"call-{n}"}
+    return [
+        copilot("user.message", content=f"prompt {n}", messageId=f"u{n}", interactionId=f"i{n}", delivery="idle"),
+        copilot("session.usage_record", usage=usage),
+        copilot("assistant.message", **said),
+        copilot("assistant.turn_end", turnId="0"),
+    ]
+
+
+def copilot_ends(*numbers: int) -> dict[str, Any]:
+    metrics = {"gpt-5.1": {"requests": {"count": len(numbers), "cost": 0}, "usage": copilot_used(*numbers)}}
+    return copilot("session.shutdown", shutdownType="routine", accountingSnapshot={"modelMetrics": metrics})
+
+
+COPILOT_BEGINS = copilot("session.start", sessionId=COPILOT, selectedModel="gpt-5.1", copilotVersion="1.0.102")
+COPILOT_RESUMES = copilot("session.resume", selectedModel="gpt-5.1")
+COPILOT_FIRST = [COPILOT_BEGINS, *copilot_turn(0), copilot_ends(0)]
+
+
+def copilot_compacts(n: int, **used: Any) -> list[dict[str, Any]]:
+    used = used or {"model": "gpt-5.1", "requestCount": 1, **copilot_used(n)}
+    done = {"success": True, "summaryContent": "Yes.", "compactionAttemptId": "c", "compactionTokensUsed": used}
+    return [
+        copilot("session.compaction_start", compactionAttemptId="c"),
+        copilot("model.turn_started", turn=0),
+        copilot("session.compaction_complete", **done),
+        copilot("session.usage_checkpoint", totalNanoAiu=0),
+    ]
+
+
+async def test_copilot_continues_in_a_new_process(sqlite_journal: SqliteJournal) -> None:
+    lines = [*COPILOT_FIRST, COPILOT_RESUMES, *copilot_turn(1), copilot_ends(0, 1)]
+    await publish(sqlite_journal, "copilot-json", "a", lines)
+
+    assert await total(sqlite_journal) == requests(0, 1)
+
+
+async def test_copilot_compacts(sqlite_journal: SqliteJournal) -> None:
+    """In a process of its own; totals leave its request out."""
+    compacted = [*COPILOT_FIRST, COPILOT_RESUMES, *copilot_compacts(1), copilot_ends(0)]
+    more = [COPILOT_RESUMES, *copilot_turn(2), copilot_ends(0, 2)]
+    await publish(sqlite_journal, "copilot-json", "a", [*compacted, *more])
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+    assert await facts(sqlite_journal) == {COPILOT: (2, 3_007)}
+
+
+async def test_copilot_compacts_while_it_works(sqlite_journal: SqliteJournal) -> None:
+    lines = [COPILOT_BEGINS, *copilot_turn(0), *copilot_compacts(1), *copilot_turn(2), copilot_ends(0, 2)]
+    await publish(sqlite_journal, "copilot-json", "a", lines)
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+
+
+async def test_copilot_total_may_include_a_compaction(sqlite_journal: SqliteJournal) -> None:
+    lines = [COPILOT_BEGINS, *copilot_turn(0), *copilot_compacts(1), *copilot_turn(2), copilot_ends(0, 1, 2)]
+    await publish(sqlite_journal, "copilot-json", "a", lines)
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+
+
+async def test_copilot_was_killed_after_a_compaction(sqlite_journal: SqliteJournal) -> None:
+    """As of 2025, with the names that its tokens had then."""
+    used = {"input": prompt(1), "output": answer(1), "cachedInput": 500}
+    lines = [COPILOT_BEGINS, *copilot_turn(0), *copilot_compacts(1, **used), COPILOT_RESUMES, *copilot_turn(2)]
+    await publish(sqlite_journal, "copilot-json", "a", lines)
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+
+
+async def test_copilot_request_of_a_compaction_counts_once(sqlite_journal: SqliteJournal) -> None:
+    asked = copilot("assistant.usage", model="gpt-5.1", **copilot_used(1), apiCallId="call-1", providerCallId="req-1")
+    compacted = copilot("session.compaction_complete", requestId="req-1", compactionTokensUsed=copilot_used(1))
+    await publish(sqlite_journal, "copilot-json", "a", [COPILOT_BEGINS, *copilot_turn(0), asked, compacted])
+
+    assert await total(sqlite_journal) == requests(0, 1)
+
+
+async def test_copilot_rewinds(sqlite_journal: SqliteJournal) -> None:
+    rewound = copilot("session.snapshot_rewind", upToEventId="e", eventsRemoved=4)
+    lines = [COPILOT_BEGINS, *copilot_turn(0), *copilot_turn(1), rewound, *copilot_turn(2), copilot_ends(0, 1, 2)]
+    await publish(sqlite_journal, "copilot-json", "a", lines)
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+    assert await notices(sqlite_journal) == ["rewound", "shutdown"]
+
+
 # -- Gemini CLI 0.61.0 ------------------------------------------------------------------------------------------------
 
 
