@@ -284,6 +284,111 @@ async def test_copilot_rewinds(sqlite_journal: SqliteJournal) -> None:
     assert await notices(sqlite_journal) == ["rewound", "shutdown"]
 
 
+# -- Kimi CLI 1.40.0 --------------------------------------------------------------------------------------------------
+
+
+def kimi(kind: str, **payload: Any) -> dict[str, Any]:
+    return {"timestamp": CREATED / 1_000, "message": {"type": kind, "payload": payload}}
+
+
+def kimi_turn(n: int) -> list[dict[str, Any]]:
+    used = {"input_other": prompt(n) - 500, "output": answer(n), "input_cache_read": 500, "input_cache_creation": 0}
+    return [
+        kimi("TurnBegin", user_input=f"prompt {n}"),
+        kimi("ContentPart", type="text", text="Yes."),
+        kimi("StatusUpdate", token_usage=used, message_id=f"chatcmpl-{n}"),
+        kimi("TurnEnd"),
+    ]
+
+
+KIMI_COMPACTS = [
+    kimi("TurnBegin", user_input="/compact"),
+    kimi("CompactionBegin"),
+    kimi("CompactionEnd"),
+    kimi("StatusUpdate", context_tokens=20, token_usage=None, message_id=None),
+    kimi("TurnEnd"),
+]
+
+
+async def test_kimi_cli_continues_and_compacts(sqlite_journal: SqliteJournal) -> None:
+    """It states no tokens of the compaction's own request: what it states later is added."""
+    lines = [{"type": "metadata", "protocol_version": "1.9"}, *kimi_turn(0), *kimi_turn(1), *KIMI_COMPACTS]
+    await publish(sqlite_journal, "kimi-wire", "a", [*lines, *kimi_turn(3)], session="s")
+
+    assert await total(sqlite_journal) == requests(0, 1, 3)
+    assert await notices(sqlite_journal) == ["compaction"]
+
+
+async def test_kimi_cli_continues_in_wire_mode(sqlite_journal: SqliteJournal) -> None:
+    for n, process in enumerate("ab"):
+        events = [one["message"] for one in kimi_turn(n)]
+        lines = [{"jsonrpc": "2.0", "method": "event", "params": event} for event in events]
+        await publish(sqlite_journal, "kimi-json", process, lines, session="s")
+
+    assert await total(sqlite_journal) == requests(0, 1)
+
+
+# -- Kimi Code 2.1.0 --------------------------------------------------------------------------------------------------
+
+
+def kimi_code(of_type: str, at: int, **more: Any) -> dict[str, Any]:
+    return {"type": of_type, "agentId": "main", "time": CREATED + at, **more}
+
+
+def kimi_code_used(n: int) -> dict[str, int]:
+    return {"inputOther": prompt(n) - 500, "output": answer(n), "inputCacheRead": 500, "inputCacheCreation": 0}
+
+
+def kimi_code_turn(n: int) -> list[dict[str, Any]]:
+    def loop(kind: str, **more: Any) -> dict[str, Any]:
+        return kimi_code("context.append_loop_event", n, event={"type": kind, "turnId": str(n), **more})
+
+    return [
+        kimi_code("turn.prompt", n, input=[{"type": "text", "text": f"prompt {n}"}], turnId=n),
+        kimi_code("usage.record", n, usage=kimi_code_used(n), usageScope="turn"),
+        loop("content.part", part={"type": "text", "text": "Yes."}),
+        loop("step.end", usage=kimi_code_used(n), messageId=f"chatcmpl-{n}"),
+        kimi_code("turn.ended", n, turnId=n, reason="completed"),
+    ]
+
+
+def kimi_code_compacts(n: int) -> list[dict[str, Any]]:
+    return [
+        kimi_code("full_compaction.begin", n, source="manual"),
+        kimi_code("llm.request", n, kind="compaction", model="fake-model"),
+        kimi_code("usage.record", n, usage=kimi_code_used(n), usageScope="session"),
+        kimi_code("context.apply_compaction", n, summary="All done."),
+        kimi_code("token_counting.rebased", n, tokens=21_775),
+        kimi_code("full_compaction.complete", n),
+    ]
+
+
+KIMI_CODE_HEADER = {"type": "metadata", "protocol_version": "1.5", "created_at": CREATED}
+KIMI_CODE_BEGINS = [KIMI_CODE_HEADER, kimi_code("profile.bind", 0)]
+
+
+async def test_kimi_code_continues_compacts_and_rewinds(sqlite_journal: SqliteJournal) -> None:
+    lines = [*KIMI_CODE_BEGINS, *kimi_code_turn(0), *kimi_code_turn(1), *kimi_code_compacts(2), *kimi_code_turn(3)]
+    undone = [kimi_code("context.undo", 4, count=1), *kimi_code_turn(4)]
+    await publish(sqlite_journal, "kimi-session", "a", [*lines, *undone], session="s")
+
+    assert await total(sqlite_journal) == requests(0, 1, 2, 3, 4)
+    assert await notices(sqlite_journal) == ["compaction", "rewound"]
+    assert (await facts(sqlite_journal))["s"][0] == 4
+
+
+async def test_kimi_code_forks(sqlite_journal: SqliteJournal) -> None:
+    """The copied requests, also that of a compaction, are the parent's."""
+    parent = [*KIMI_CODE_BEGINS, *kimi_code_turn(0), *kimi_code_compacts(1)]
+    fork = [*parent, kimi_code("forked", 2), *kimi_code_turn(2)]
+    await publish(sqlite_journal, "kimi-session", "a", parent, session="parent")
+    await publish(sqlite_journal, "kimi-session", "b", fork, session="fork")
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+    assert await tokens(sqlite_journal) == {"parent": requests(0, 1)[0], "fork": requests(2)[0]}
+    assert await origins(sqlite_journal) == {"parent": None, "fork": "parent"}
+
+
 # -- Gemini CLI 0.61.0 ------------------------------------------------------------------------------------------------
 
 
