@@ -389,6 +389,87 @@ async def test_kimi_code_forks(sqlite_journal: SqliteJournal) -> None:
     assert await origins(sqlite_journal) == {"parent": None, "fork": "parent"}
 
 
+# -- Droid 0.215.0 ----------------------------------------------------------------------------------------------------
+
+DROID = "683dec73-1090-4a80-8c7e-2b8f9c4d12c4"
+DROID_NEXT = "58ec2e04-7788-431c-914a-42f87f2bfb23"
+
+
+def droid_id(kind: str, n: int) -> str:
+    return f"{kind}{n}cef5f73-8f23-4ce3-b9fe-abfd89148b6b"
+
+
+def droid_begins(session: str = DROID, **more: Any) -> dict[str, Any]:
+    return {"type": "session_start", "id": session, "title": "hello", "version": 2, "cwd": "/ws", **more}
+
+
+def droid_turn(n: int, after: int | None) -> list[dict[str, Any]]:
+    """A prompt and its answer. `after`: the turn that it follows."""
+
+    def said(role: str, parent: str | None, **more: Any) -> dict[str, Any]:
+        content = [{"type": "text", "text": f"{role} {n}"}]
+        entry = {"type": "message", "id": droid_id(role[0], n), "timestamp": "2026-11-27T20:27:36.128Z"}
+        return {**entry, "parentId": parent, "message": {"role": role, "content": content, **more}}
+
+    return [
+        said("user", None if after is None else droid_id("a", after)),
+        said("assistant", droid_id("u", n), modelId="custom:fake-0"),
+        {"type": "agent_turn_outcome", "turnId": droid_id("u", n), "reason": "completed", "resultKind": "text"},
+    ]
+
+
+def droid_settings(*numbers: int, **more: Any) -> dict[str, Any]:
+    fresh, output = sum(prompt(n) - 500 for n in numbers), sum(map(answer, numbers))
+    cached = {"cacheCreationTokens": 0, "cacheReadTokens": 500 * len(numbers)}
+    used = {"inputTokens": fresh, "outputTokens": output, **cached}
+    lock = {"providerLock": "generic-chat-completion-api", "providerLockTimestamp": "2026-11-27T20:27:35.968Z"}
+    return {"assistantActiveTimeMs": 1, "model": "custom:fake-0", "tokenUsage": used, **lock, **more}
+
+
+async def droid(journal: Journal, session: str, lines: list[dict[str, Any]], *settings: dict[str, Any]) -> None:
+    await publish(journal, "droid-session", session, lines)
+    await publish(journal, "droid-session", f"{session}.settings", settings, session=session)
+
+
+async def test_droid_continues_in_a_new_process(sqlite_journal: SqliteJournal) -> None:
+    lines = [droid_begins(), *droid_turn(0, None), *droid_turn(1, 0)]
+    await droid(sqlite_journal, DROID, lines, droid_settings(0), droid_settings(0, 1))
+
+    assert await total(sqlite_journal) == requests(0, 1)
+    assert await facts(sqlite_journal) == {DROID: (2, 2_003)}
+
+
+@pytest.mark.parametrize("order", [(DROID, DROID_NEXT), (DROID_NEXT, DROID)], ids=["parent first", "fork first"])
+async def test_droid_forks(sqlite_journal: SqliteJournal, order: tuple[str, ...]) -> None:
+    """A rewind is a fork of what precedes the prompt. A fork has settings of its own from its first request on."""
+    copied, dropped = droid_turn(0, None), droid_turn(1, 0)
+    begins = droid_begins(DROID_NEXT, parent=DROID, forkedAtMessageId=droid_id("a", 0))
+    files = {
+        DROID: ([droid_begins(), *copied, *dropped], droid_settings(0, 1)),
+        DROID_NEXT: ([begins, *copied, *droid_turn(2, 0)], droid_settings(2)),
+    }
+    for session in order:
+        await droid(sqlite_journal, session, *files[session])
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+    assert await facts(sqlite_journal) == {DROID: (2, requests(0, 1)[0]), DROID_NEXT: (1, requests(2)[0])}
+    assert await origins(sqlite_journal) == {DROID: None, DROID_NEXT: DROID}
+    assert await notices(sqlite_journal) == []
+
+
+async def test_droid_compacts(sqlite_journal: SqliteJournal) -> None:
+    """The session goes on as another one, whose total includes what was used before."""
+    summary = {"type": "compaction_state", "id": droid_id("c", 1), "timestamp": "2026-11-27T20:27:46.307Z"}
+    lines = [droid_begins(DROID_NEXT, parent=DROID), {**summary, "summaryText": "All done."}, *droid_turn(2, None)]
+    begun = droid_settings(0, 1, pendingSessionStartSource="compact")
+    await droid(sqlite_journal, DROID, [droid_begins(), *droid_turn(0, None)], droid_settings(0), droid_settings(0, 1))
+    await droid(sqlite_journal, DROID_NEXT, lines, begun, droid_settings(0, 1, 2))
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+    assert await facts(sqlite_journal) == {DROID: (1, requests(0, 1)[0]), DROID_NEXT: (1, requests(2)[0])}
+    assert {one["session"]: one.get("resumes") for one in await sqlite_journal.sessions()}[DROID_NEXT] == DROID
+
+
 # -- Gemini CLI 0.61.0 ------------------------------------------------------------------------------------------------
 
 
