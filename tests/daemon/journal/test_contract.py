@@ -19,6 +19,7 @@ from tests.normalizers.dialects.cline import test_cline_session as cline
 from tests.normalizers.dialects.codex import test_codex_lineage as codex
 from tests.normalizers.dialects.gemini.helpers import HEADER, message
 from tests.normalizers.dialects.pi import test_pi_session as pi
+from tests.normalizers.dialects.qwen import test_qwen_chat as qwen
 from tests.normalizers.dialects.vibe import test_vibe_session as vibe
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
@@ -468,6 +469,48 @@ async def test_droid_compacts(sqlite_journal: SqliteJournal) -> None:
     assert await total(sqlite_journal) == requests(0, 1, 2)
     assert await facts(sqlite_journal) == {DROID: (1, requests(0, 1)[0]), DROID_NEXT: (1, requests(2)[0])}
     assert {one["session"]: one.get("resumes") for one in await sqlite_journal.sessions()}[DROID_NEXT] == DROID
+
+
+# -- Qwen Code 0.24.4 -------------------------------------------------------------------------------------------------
+
+
+def qwen_turn(n: int, after: int | None) -> list[dict[str, Any]]:
+    used = {"promptTokenCount": prompt(n), "candidatesTokenCount": answer(n), "cachedContentTokenCount": 500}
+    parent = None if after is None else f"2{after}"
+    return [
+        qwen.user(f"1{n}", parent, 10 + n, f"prompt {n}"),
+        qwen_response(n, f"{qwen.PARENT}########{n}"),
+        qwen.reply(f"2{n}", f"1{n}", 10 + n, {"text": "Yes."}) | {"usageMetadata": used},
+    ]
+
+
+def qwen_response(n: int, prompt_id: str) -> dict[str, Any]:
+    sums = {"input_token_count": prompt(n), "output_token_count": answer(n), "cached_content_token_count": 500}
+    event = {"event.name": "qwen-code.api_response", "response_id": f"chatcmpl-{n}", "prompt_id": prompt_id, **sums}
+    return qwen.note(f"3{n}", None, 10 + n, "ui_telemetry", {"uiEvent": {"model": "m", **event}})
+
+
+async def test_qwen_continues_compacts_and_rewinds(sqlite_journal: SqliteJournal) -> None:
+    """Requests of no message, to sum up the history and to extract memories, are in the telemetry alone; those of a
+    subagent are in its own file."""
+    memory = qwen_response(1, f"{qwen.PARENT}#managed-auto-memory-extractor-0fec2564#0")
+    done = qwen.note("92", "20", 13, "chat_compression", {"info": {}})
+    compacted = [qwen_response(2, "compress-1795811756834"), done]
+    subagent = qwen_response(9, f"{qwen.PARENT}#general-purpose-call_8998f787#0")
+    lines = [*qwen_turn(0, None), memory, *compacted, *qwen_turn(3, 0), subagent, *qwen_turn(4, 0)]
+    await publish(sqlite_journal, "qwen-chat", "a", lines)
+
+    assert await total(sqlite_journal) == requests(0, 1, 2, 3, 4)
+    assert await notices(sqlite_journal) == ["compaction", "rewound"]
+
+
+async def test_qwen_forks_after_a_compaction(sqlite_journal: SqliteJournal) -> None:
+    parent = [*qwen_turn(0, None), qwen_response(1, "compress-1795811756834")]
+    own = [{**one, "sessionId": qwen.FORK} for one in qwen_turn(2, 0)]
+    await publish(sqlite_journal, "qwen-chat", "b", [*map(qwen.copied, parent), *own])
+    await publish(sqlite_journal, "qwen-chat", "a", parent)
+
+    assert await tokens(sqlite_journal) == {qwen.PARENT: requests(0, 1)[0], qwen.FORK: requests(2)[0]}
 
 
 # -- Gemini CLI 0.61.0 ------------------------------------------------------------------------------------------------
