@@ -471,6 +471,47 @@ async def test_droid_compacts(sqlite_journal: SqliteJournal) -> None:
     assert {one["session"]: one.get("resumes") for one in await sqlite_journal.sessions()}[DROID_NEXT] == DROID
 
 
+# -- Continue 1.5.47 --------------------------------------------------------------------------------------------------
+
+
+def continue_document(told: Iterable[int], used: Iterable[int]) -> dict[str, Any]:
+    """`told`: the requests whose answers are in the history; `used`: those of the session's total."""
+    history: list[dict[str, Any]] = []
+    for n in told:
+        cached = {"prompt_tokens_details": {"cached_tokens": 500}}
+        tokens = {"prompt_tokens": prompt(n), "completion_tokens": answer(n), **cached}
+        reply = {"role": "assistant", "content": f"answer {n}", "usage": {**tokens, "model": "fake-model"}}
+        history += [{"message": {"role": "user", "content": f"prompt {n}"}}, {"message": reply}]
+    sums = dict(zip(("promptTokens", "completionTokens"), requests(*used), strict=True))
+    usage = {"totalCost": 0.001 * len(list(used)), **sums, "promptTokensDetails": {"cachedTokens": 0}}
+    return {"sessionId": "one", "workspaceDirectory": "/ws", "history": history, "usage": usage}
+
+
+async def test_continue_goes_on_in_a_new_process(sqlite_journal: SqliteJournal) -> None:
+    documents = [continue_document([0], [0]), continue_document([0, 1], [0, 1])]
+    await publish(sqlite_journal, "continue-session", "a", documents)
+
+    assert await total(sqlite_journal) == requests(0, 1)
+
+
+async def test_continue_compacts(sqlite_journal: SqliteJournal) -> None:
+    """The request is in the total alone."""
+    told = [continue_document([0], [0]), continue_document([0], [0, 1]), continue_document([0, 2], [0, 1, 2])]
+    await publish(sqlite_journal, "continue-session", "a", told)
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+    (listed,) = await sqlite_journal.sessions()
+    assert (listed["turns"], listed["cacheReadTokens"], listed["costUsd"]) == (2, 1_000, pytest.approx(0.003))
+
+
+async def test_continue_rewinds(sqlite_journal: SqliteJournal) -> None:
+    told = [continue_document([0, 1], [0, 1]), continue_document([0, 2], [0, 1, 2])]
+    await publish(sqlite_journal, "continue-session", "a", told)
+
+    assert await total(sqlite_journal) == requests(0, 1, 2)
+    assert await notices(sqlite_journal) == ["rewound"]
+
+
 # -- Qwen Code 0.24.4 -------------------------------------------------------------------------------------------------
 
 
