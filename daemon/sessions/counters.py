@@ -285,6 +285,8 @@ class Counters(msgspec.Struct, omit_defaults=True):
             before = one.amounts.get(model) if one.own else self.totals.get(name)
             if before is None and len(self.totals) >= MOST:
                 continue
+            if before is not None and not total.tokens:  # the event states a cost alone
+                continue
             grown[model] = total.beyond(before or Amount())
             one.amounts[model] = total
             if one.own and one.scope != "process":

@@ -17,7 +17,7 @@ from tooltap.normalizers.core.state import MessageHistory, SessionState
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.tools.outcome import status_in_words, status_word
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
-from tooltap.normalizers.wire.values import dollars, record, records, string, token_counts
+from tooltap.normalizers.wire.values import dollars, record, records, string, token_counts, whole
 from tooltap.protocol.events import Message, Usage
 
 ITEMS = 4_096
@@ -35,6 +35,11 @@ class ContinueState(SessionState, kw_only=True):
     model: str | None = None
     cost: float | None = None
     """The session's total cost, in dollars, as last stated."""
+    used: tuple[int | None, int | None] = (None, None)
+    """The session's total input and output tokens, as last stated."""
+    emitted: tuple[int | None, int | None] = (None, None)
+    cached: int = 0
+    """What its messages have read from the cache, which the total leaves out."""
     history: MessageHistory = msgspec.field(default_factory=MessageHistory)
 
 
@@ -72,14 +77,34 @@ class ContinueSession(Parser):
             self._read_states(item, only_open=True)
         if is_shorter:
             self.notice("rewound", "history shortened", data={"items": start})
-        cost = dollars(record(value.get("usage")).get("totalCost"))
         for item in items[start:]:
             self.item.read(self, record(item.get("message")), item, line=item)
         has_used = any(_tokens(record(record(item.get("message")).get("usage"))) for item in items[start:])
-        if cost is not None and cost != self.state.cost and (cost or has_used):  # 0 before the first answer
-            self.state.cost = cost
-            self.emit(Usage, scope="session", counter="session", cost_usd=cost)
+        self._total(record(value.get("usage")), has_used=has_used)
         return None if self.items else "unchanged"
+
+    def _total(self, stated: Line, *, has_used: bool) -> None:
+        """Emit what the session has used, compactions included. The total is stated before the messages that it
+        includes, so its tokens wait for those. All is 0 before the first answer."""
+        state, cost = self.state, dollars(stated.get("totalCost"))
+        state.used = whole(stated.get("promptTokens")), whole(stated.get("completionTokens"))
+        tokens = self._new_tokens() if has_used else {}
+        is_new = cost is not None and cost != state.cost and bool(cost or has_used)
+        if is_new or tokens:
+            state.cost = cost
+            self.emit(Usage, scope="session", counter="session", cost_usd=cost, **tokens)
+
+    def _new_tokens(self) -> dict[str, int | None]:
+        """Return the tokens of the session's total; nothing if they were emitted."""
+        state = self.state
+        if state.used == state.emitted or not any(state.used):
+            return {}
+        state.emitted = state.used
+        return token_counts(*state.used, state.cached or None)
+
+    def finish(self, reason: str) -> None:
+        if tokens := self._new_tokens():
+            self.emit(Usage, scope="session", counter="session", **tokens)
 
     @item("user")
     def _prompt(self, message: Line, item: Line) -> Skip:
@@ -108,6 +133,7 @@ class ContinueSession(Parser):
         if tokens := _tokens(usage):
             self.ensure_turn()
             self.emit(Usage, scope="step", **tokens)
+            self.state.cached += tokens["cache_read_tokens"] or 0
         if self.turn is not None and not records(item.get("toolCallStates")):
             self.end_turn("completed", ended_by="answer")
         return None

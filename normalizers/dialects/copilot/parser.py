@@ -31,7 +31,9 @@ MANY_SERVERS = 256
 _SKIPPED = {
     "partial": "assistant.message_start assistant.streaming_delta assistant.tool_call_delta"
     " tool.execution_partial_result",
-    "model-call": "model.call_start model.call_final_result",
+    "model-call": "model.call_start model.call_final_result model.turn_started model.model_call_started"
+    " model.model_call_success model.message model.response model.turn_ended model.messages_snapshot"
+    " session.usage_checkpoint",
     "background-tasks": "session.background_tasks_changed",
     "mcp-startup": "session.mcp_server_tools_loaded",
     "catalogue": "session.skills_loaded session.extensions_loaded session.custom_agents_updated",
@@ -277,6 +279,8 @@ class CopilotJson(Parser):
             self._discard_half_answer()
         given = stated(data, *_NOTICE_DATA[kind]) or None if kind in _NOTICE_DATA else data
         self.notice(code, string(data.get(key)), level, given)
+        if kind == "session.compaction_complete":
+            self.usage.compaction(data)
 
     def _discard_half_answer(self) -> None:
         """Drop the part of an answer received so far, because the model is asked again."""

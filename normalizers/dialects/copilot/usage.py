@@ -3,7 +3,8 @@
 A printed stream states each request (`assistant.usage`), a saved session only since 1.0.102 (`session.usage_record`).
 Older versions state the output of each message, and when the process ends, what each model used
 (`session.shutdown`). That total began at 0 with the process up to some version, and goes on after a resume since then;
-which of the two it is follows from the figures.
+which of the two it is follows from the figures. So does whether it includes the requests of compactions, which state
+their tokens themselves: that of 1.0.102 does not.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import msgspec
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import put
-from tooltap.normalizers.wire.values import record, string, token_counts, whole
+from tooltap.normalizers.wire.values import first_string, record, string, token_counts, whole
 from tooltap.protocol.events import ModelUsage, Usage
 
 MANY_MODELS = 64
 MANY_AGENTS = 1_024
 _COUNTS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
+_COUNTS_OF_2025 = {"inputTokens": "input", "outputTokens": "output", "cacheReadTokens": "cachedInput"}
+"""Key of a compaction's tokens -> its name in versions of 2025."""
 _REQUESTS, _OUTPUT = 0, 2
 """Indexes in the counts of a model."""
 
@@ -37,6 +40,8 @@ class Counted(msgspec.Struct, omit_defaults=True):
     output: int | None = None
     partly: bool = False
     """Only its output is known."""
+    provider: str | None = None
+    """Its id at the provider."""
 
 
 class CopilotUsageState(msgspec.Struct, omit_defaults=True):
@@ -48,6 +53,8 @@ class CopilotUsageState(msgspec.Struct, omit_defaults=True):
     """The last total, and what was used after it by a process that ended without one."""
     own: Counts = {}
     """What the process has stated of single requests since its last total."""
+    compacted: Counts = {}
+    """What compactions used since the last total."""
 
 
 class CopilotUsage:
@@ -68,8 +75,24 @@ class CopilotUsage:
         event = self._parser.emit(Usage, scope="step", **tokens, model=model, request=request, replaces=replaced)
         if replaced is None:
             self._add(model, used)
-        self._note(Counted(event.id, request, output))
+        self._note(Counted(event.id, request, output, provider=string(used.get("providerCallId"))))
         return True
+
+    def compaction(self, data: Line) -> None:
+        """Emit what a compaction used, unless its request has stated it already."""
+        stated, request = record(data.get("compactionTokensUsed")), string(data.get("requestId"))
+        latest = self._state.latest.get(self._parser.agent or "")
+        if request is not None and latest is not None and latest.provider == request:
+            return
+        used = {key: stated.get(key, stated.get(_COUNTS_OF_2025.get(key, key))) for key in _COUNTS}
+        tokens = token_counts(*used.values())
+        if not any(tokens.values()):
+            return
+        model = first_string(stated, "model") or string(data.get("model"))
+        name = request or string(data.get("compactionAttemptId"))
+        self._parser.emit(Usage, scope="step", **tokens, model=model, request=name)
+        state = self._state
+        state.compacted = _sum(state.compacted, self._counts(model, used, whole(stated.get("requestCount")) or 1))
 
     def message(self, data: Line) -> None:
         """Emit the output tokens of a message, unless its request has stated all its tokens already."""
@@ -108,7 +131,9 @@ class CopilotUsage:
         state = self._state
         if not _continues(total, state.before, state.own):
             state.ended, state.before = _sum(state.ended, state.before), {}
-        state.before, state.own = total, {}
+        if not _covers(total, state.before, state.own, state.compacted):
+            state.ended = _sum(state.ended, state.compacted)
+        state.before, state.own, state.compacted = total, {}, {}
         whole_session = _sum(state.ended, total)
         models = [ModelUsage(model=model, **_tokens(counts)) for model, counts in whole_session.items() if model]
         sums = [sum(column) for column in zip(*whole_session.values(), strict=True)]
@@ -130,8 +155,11 @@ class CopilotUsage:
         put(latest, agent, counted, MANY_AGENTS)
 
     def _add(self, model: str | None, used: Line) -> None:
-        more = [1, *(whole(used.get(key)) or 0 for key in _COUNTS)]
-        self._state.own = _sum(self._state.own, {model or self._parser.state.model or "": more})
+        self._state.own = _sum(self._state.own, self._counts(model, used))
+
+    def _counts(self, model: str | None, used: Line, requests: int = 1) -> Counts:
+        counts = [requests, *(whole(used.get(key)) or 0 for key in _COUNTS)]
+        return {model or self._parser.state.model or "": counts}
 
 
 def _continues(total: Counts, before: Counts, own: Counts) -> bool:
@@ -143,9 +171,16 @@ def _continues(total: Counts, before: Counts, own: Counts) -> bool:
         return False
     if before.keys() - {""} - total.keys():
         return False
-    column = _OUTPUT if any(counts[_OUTPUT] for counts in own.values()) else _REQUESTS
+    return _covers(total, before, own)
+
+
+def _covers(total: Counts, before: Counts, own: Counts, compacted: Counts | None = None) -> bool:
+    """Return whether a total exceeds an earlier one by these requests at least. They are compared by their output, or
+    where messages do not state it, by their number."""
+    known = own or compacted or {}
+    column = _OUTPUT if any(counts[_OUTPUT] for counts in known.values()) else _REQUESTS
     grown = sum(counts[column] for counts in total.values()) - sum(counts[column] for counts in before.values())
-    return grown >= sum(counts[column] for counts in own.values())
+    return grown >= sum(counts[column] for counts in (*own.values(), *(compacted or {}).values()))
 
 
 def _sum(one: Counts, other: Counts) -> Counts:

@@ -48,7 +48,7 @@ DIALECTS = (
         tapped_with="`tooltap serve --follow droid`",
         arrives="streams blocks",
         omits="permission requests, cost; tokens of single requests, and exit codes are in texts only",
-        unproven="subagents, compaction, interrupts, the settings beside a session, which have its tokens",
+        unproven="subagents, interrupts",
     ),
 )
 

@@ -17,7 +17,7 @@ from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.tools.outcome import status_in_words
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.wire.values import milliseconds, record, records, string, token_counts
-from tooltap.protocol.events import Message, Usage
+from tooltap.protocol.events import Message, SessionEvent, Usage
 
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled", "aborted": "cancelled"}
 """Reason of the end of a turn -> outcome; every other is a failure."""
@@ -32,8 +32,14 @@ class DroidState(SessionState, kw_only=True):
     model: str | None = None
     used: dict[str, int | None] = msgspec.field(default_factory=dict)
     """The last total of the session."""
+    inherited: dict[str, int | None] = msgspec.field(default_factory=dict)
+    """What the session had used that a compaction continued in this one: totals include it."""
     last: str | None = None
     """Id of the last message."""
+    parent: str | None = None
+    """The session that the header names."""
+    copied_to: str | None = None
+    """Id of the last message that a fork copied, until it was read."""
 
 
 class DroidSession(Parser):
@@ -43,6 +49,9 @@ class DroidSession(Parser):
     turn ended; if it is missing, the next prompt or the end of the file does. Droid adds reminders among the user's
     messages. The tokens of a session are in the file of its settings, which Droid rewrites: a document, which is a
     stream of its own.
+
+    The header of a fork, which a rewind makes, too, names the session and the message up to which it is a copy. A
+    compaction begins a new session with its summary.
     """
 
     dialect = "droid-session"
@@ -56,16 +65,33 @@ class DroidSession(Parser):
 
     def enter(self, value: Line) -> None:
         self.ts = milliseconds(value.get("timestamp")) or self.ts
+        self.replay = self.state.copied_to is not None
+
+    def finish(self, reason: str) -> None:
+        self._end_copied()
+
+    def _end_copied(self) -> None:
+        """End the history that a fork copied, and the calls that are open in it."""
+        if self.state.copied_to is not None:
+            self.state.copied_to = None
+            replay, self.replay = self.replay, True
+            self.calls.close_turn(self.session, None, None, "interrupted")
+            self.replay = replay
 
     @line("session_start", id=str)
     def _session(self, value: Line) -> None:
         self.state.cwd = string(value.get("cwd"))
         self.begin_session(value["id"], title=string(value.get("title")), cwd=self.state.cwd)
+        parent, copied_to = value.get("parent"), value.get("forkedAtMessageId")
+        self.state.parent = parent if is_short(parent) else None
+        if self.state.parent is not None and is_short(copied_to):
+            self.state.copied_to = copied_to
+            self.emit(SessionEvent, state="updated", forked_from=self.state.parent)
 
     @line.otherwise
     def _settings(self, value: Line) -> Skip:
         """Read the settings beside a session. Their tokens are those of the session without its subagents', which have
-        settings of their own."""
+        settings of their own. Those of a session that a compaction has just begun are the earlier session's."""
         used = value.get("tokenUsage")
         if "type" in value or not isinstance(used, dict):
             return self.unparsed("unknown-type", value)
@@ -77,6 +103,11 @@ class DroidSession(Parser):
         if not any(tokens.values()) or tokens == self.state.used:
             return "unchanged"
         self.state.used = tokens
+        if value.get("pendingSessionStartSource") == "compact":
+            self.state.inherited = tokens
+            return "unchanged"
+        if inherited := self.state.inherited:
+            tokens = {count: _less(tokens[count], inherited.get(count)) for count in tokens}
         self.emit(Usage, scope="session", **tokens, model=string(value.get("model")), counter="session")
         return None
 
@@ -90,6 +121,8 @@ class DroidSession(Parser):
 
     @line("compaction_state")
     def _compaction(self, value: Line) -> None:
+        if self.state.parent is not None and self.state.last is None:
+            self.emit(SessionEvent, state="updated", resumes=self.state.parent)
         self.notice("compaction", string(value.get("summaryText")))
 
     # -- messages -----------------------------------------------------------------------------------------------
@@ -101,7 +134,14 @@ class DroidSession(Parser):
             if self.state.last is not None and value.get("parentId") not in (None, self.state.last):
                 self.notice("rewound", "history rewound", data={"parentId": value["parentId"]})
             self.state.last = message_id
-        self.uses_model(string(message.get("modelId")))
+        outcome = self._content(value, message)
+        if message_id == self.state.copied_to:
+            self._end_copied()
+        return outcome
+
+    def _content(self, value: Line, message: Line) -> Skip:
+        if not self.replay:
+            self.uses_model(string(message.get("modelId")))
         content, role = message.get("content"), string(message.get("role")) or ""
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else records(content)
         if role == "user" and any(one.get("type") != "tool_result" for one in blocks):
@@ -117,7 +157,8 @@ class DroidSession(Parser):
             return "prompt-context"
         if self.turn is not None:
             self.give_up_turns()
-        self.start_turn()
+        if not self.replay:
+            self.start_turn()
         self.emit(Message, role="user", text="\n".join(texts), message_id=message_id, attachments=bodies.attachments)
         return None
 
@@ -145,6 +186,10 @@ class DroidSession(Parser):
         answer: Answer = read_result(self.calls.name_of(call_id) or "", record(raw))
         answer = answer.replace(attachments=bodies.attachments, model=raw.get("content"))
         return self.calls.answer(call_id, answer, raw=raw, raw_name=UNKNOWN_TOOL)
+
+
+def _less(total: int | None, inherited: int | None) -> int | None:
+    return None if total is None else max(0, total - (inherited or 0))
 
 
 # -- answers ------------------------------------------------------------------------------------------------------

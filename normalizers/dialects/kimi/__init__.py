@@ -89,7 +89,7 @@ DIALECTS = (
         arrives="streams text",
         omits="cost; the session's id and folder, the first of which the file's path has, and what the model saw of a "
         "result",
-        unproven="all of it: a session was written as Kimi CLI's source describes them",
+        unproven="calls, permissions, subagents: a session was written as Kimi CLI's source describes them",
     ),
     Dialect(
         "kimi-session",

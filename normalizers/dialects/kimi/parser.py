@@ -198,10 +198,12 @@ _COUNTS = ("inputOther", "output", "inputCacheRead", "inputCacheCreation")
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled", "aborted": "cancelled"}
 """Reason of the end of a turn -> outcome; every other is a failure."""
 _SKIPPED = {
+    "compaction-start": "full_compaction.begin",
     "prompt-context": "context.append_message plugin.session_start",
-    "repeated": "agent.message.appended agent.turn.started agent.turn.ended prompt.completed usage.record",
-    "model-call": "llm.tools_snapshot token_counting.measured token_counting.turn_recorded",
-    "settings": "metadata runtime.set_binding tools.update_store",
+    "repeated": "agent.message.appended agent.turn.started agent.turn.ended prompt.completed full_compaction.complete"
+    " turn.cancel",
+    "model-call": "llm.tools_snapshot token_counting.measured token_counting.turn_recorded token_counting.rebased",
+    "settings": "metadata runtime.set_binding tools.update_store forked",
     "snapshot": "file_history.tracked file_history.checkpoint",
     "subagent": "subagent.spawned subagent.started subagent.completed subagent.failed",
 }
@@ -309,9 +311,30 @@ class KimiSession(Parser):
 
     @event("step.end")
     def _step_ended(self, event: Line) -> Skip:
-        used = token_counts(*map(record(event.get("usage")).get, _COUNTS), apart=True)
+        used = _tokens(event)
         if not any(used.values()):
             return "step"
         self.ensure_turn()
         self.emit(Usage, scope="step", **used, request=string(event.get("messageId")) or string(event.get("uuid")))
         return None
+
+    # -- compaction ---------------------------------------------------------------------------------------------
+
+    @line("context.apply_compaction")
+    def _compacted(self, value: Line) -> None:
+        self.notice("compaction", string(value.get("summary")))
+
+    @line("usage.record")
+    def _used(self, value: Line) -> Skip:
+        """Read what a request used that belongs to no step: one that sums up the history. A fork copies the line, which
+        has no id, with its time."""
+        used = _tokens(value)
+        if value.get("usageScope") == "turn" or not any(used.values()):
+            return "repeated"
+        request = f"{value.get('time')}/{used['input_tokens']}/{used['output_tokens']}"
+        self.emit(Usage, scope="step", **used, request=request)
+        return None
+
+
+def _tokens(stated: Line) -> dict[str, int | None]:
+    return token_counts(*map(record(stated.get("usage")).get, _COUNTS), apart=True)

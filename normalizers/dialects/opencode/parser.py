@@ -126,7 +126,7 @@ _SKIPPED = {
 """First word of an event's type -> why such events are skipped."""
 
 _SKIPPED_PARTS = {
-    **dict.fromkeys(("agent", "compaction", "subtask"), "prompt-context"),
+    **dict.fromkeys(("agent", "subtask"), "prompt-context"),
     **dict.fromkeys(("patch", "snapshot"), "snapshot"),
 }
 _REASONS = ("answer", "echo", "empty", "message", "partial", "repeated", "status", "step", "subagent", "unchanged")
@@ -414,6 +414,11 @@ class OpencodeBus(Parser):
         self.emit(Usage, scope="step", **used, model=model, request=first_string(part, "id"))
         return None
 
+    @part("compaction")
+    def _summed_up(self, part: Line) -> Skip:
+        """Read the prompt to sum up the history. On the bus, an event says so as well."""
+        return "prompt-context"
+
     @part("retry")
     def _retry(self, part: Line) -> Skip:
         text, data = read_error(record(part.get("error")))
@@ -554,4 +559,10 @@ class OpencodeDb(OpencodeBus):
         outcome, reason = info.outcome or (outcome_of(finish), finish)
         self.end_turn(outcome, reason=reason, ended_by="answer")
         info.outcome, info.step_reason, info.retry = [], None, 0
+        return None
+
+    def _summed_up(self, part: Line) -> Skip:
+        if self.sessions.repeats(first_string(part, "id")):
+            return "repeated"
+        self.notice("compaction", "session.compacted")
         return None

@@ -75,6 +75,12 @@ class OpencodeUsed(msgspec.Struct, array_like=True):
             elif value:
                 self.tokens[count] = self.tokens.get(count, 0) + value
 
+    def beyond(self, other: OpencodeUsed) -> dict[str, Any]:
+        """Return by what it exceeds another one, as the fields of a usage event."""
+        more = {count: value - other.tokens.get(count, 0) for count, value in self.tokens.items()}
+        fallen: dict[str, Any] = {count: value for count, value in more.items() if value > 0}
+        return {**fallen, "cost_usd": max(0.0, self.cost_usd - other.cost_usd)}
+
 
 class OpencodeSession(msgspec.Struct, omit_defaults=True):
     """A session of the bus, perhaps a subagent's."""
@@ -97,6 +103,10 @@ class OpencodeSession(msgspec.Struct, omit_defaults=True):
     """What the steps used that it has copied from another session; None if it has copied none."""
     own: OpencodeUsed = msgspec.field(default_factory=lambda: OpencodeUsed())
     """What its own steps have used."""
+    stated: OpencodeUsed = msgspec.field(default_factory=lambda: OpencodeUsed())
+    """The last total that was stated."""
+    removed: OpencodeUsed = msgspec.field(default_factory=lambda: OpencodeUsed())
+    """What removed messages used, which totals leave out."""
     prompts: int = 0
     """Number of prompts that were sent and have not appeared as messages yet."""
     outcome: list[str] = []
@@ -347,6 +357,20 @@ def read_usage(stated: Line, *, apart: bool = False) -> dict[str, Any] | None:
     return {**fields, "cost_usd": dollars(stated.get("cost"))}
 
 
+def _with_removed(total: dict[str, Any] | None, info: OpencodeSession) -> dict[str, Any] | None:
+    """Return a session's total with what removed messages used. A total falls only because OpenCode removes messages
+    that were reverted, and subtracts what they used."""
+    now = OpencodeUsed()
+    now.add(total or {})
+    info.removed.add(info.stated.beyond(now))
+    info.stated = now
+    if total is None or not info.removed.tokens:
+        return total
+    removed = {**info.removed.tokens, "cost_usd": info.removed.cost_usd}
+    sums = {count: (value or 0) + removed[count] if count in removed else value for count, value in total.items()}
+    return {**sums, "cost_usd": round(sums["cost_usd"], 12)}
+
+
 def _beyond(total: dict[str, Any], copied: OpencodeUsed, own: OpencodeUsed) -> dict[str, Any] | None:
     """Return the total of a forked session without what it copied; None if that leaves nothing. 1.18.33 counts the
     copies. A total that is less than the copies and its own steps together does not."""
@@ -490,6 +514,8 @@ class OpencodeSessions:
         if starts or new:
             self._parser.emit(SessionEvent, state="started" if starts else "updated", **new)
         used = read_usage(session, apart=self._state.reasoning_apart)  # like the steps, it may exclude the reasoning
+        if "tokens" in session:
+            used = _with_removed(used, info)
         if used is not None and info.copied is not None:
             used = _beyond(used, info.copied, info.own)
         if used is None or (usage := list(used.values())) == info.usage:

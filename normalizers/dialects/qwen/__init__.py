@@ -74,7 +74,7 @@ DIALECTS = (
         tapped_with="`tooltap serve --follow qwen`",
         arrives="streams blocks",
         omits="permission requests, cost; the end of a turn that was interrupted",
-        unproven="compression, titles, MCP servers",
+        unproven="titles, MCP servers",
         takes_from=("claude-transcript",),
     ),
 )

@@ -130,8 +130,11 @@ def _counts(usage: Line) -> dict[str, int | None]:
 _SKIPPED = {
     "attribution_snapshot": "snapshot",
     "file_history_snapshot": "snapshot",
-    "ui_telemetry": "telemetry",
 }
+_RESPONSE = "qwen-code.api_response"
+_OF_NO_MESSAGE = ("compress-", "#managed-")
+"""Parts of the ids of prompts whose answers are no messages: to sum up the history, and to extract memories. All other
+answers are messages, of the session or of a subagent."""
 
 
 _WHILE_WORKING = "mid_turn_user_message"
@@ -158,7 +161,7 @@ class QwenChat(Parser):
     dialect = "qwen-chat"
     protocol = default_provider = "qwen"
     STATES_TIMES = True
-    SKIPS = frozenset({"empty", "unchanged", "system"})
+    SKIPS = frozenset({"empty", "unchanged", "system", "telemetry"})
     line = Lines("type")
     system = Lines("subtype", skip=_SKIPPED)
     state_type = QwenChatState
@@ -220,6 +223,21 @@ class QwenChat(Parser):
     @system("chat_compression")
     def _compression(self, value: Line) -> None:
         self.notice("compaction", "history summed up")
+
+    @system("ui_telemetry")
+    def _telemetry(self, value: Line) -> Skip:
+        """Read what a request used that no message states."""
+        event = record(record(value.get("systemPayload")).get("uiEvent"))
+        prompt = string(event.get("prompt_id")) or ""
+        if event.get("event.name") != _RESPONSE or not any(part in prompt for part in _OF_NO_MESSAGE):
+            return "telemetry"
+        prompted, said, cached = (event.get(f"{name}_token_count") for name in ("input", "output", "cached_content"))
+        tokens = token_counts(prompted, said, cached, reasoning=event.get("thoughts_token_count"))
+        if not any(tokens.values()):
+            return "telemetry"
+        model = string(event.get("model"))
+        self.emit(Usage, scope="step", **tokens, model=model, request=string(event.get("response_id")))
+        return None
 
     @system("custom_title", "session_title")
     def _title(self, value: Line) -> Skip:

@@ -23,9 +23,11 @@ from tooltap.testing import Line
 pytestmark = pytest.mark.anyio
 
 
-async def publish(journal: Journal, dialect: str, stream: str, lines: Sequence[Any]) -> None:
-    """Commit what a stream of these lines becomes."""
-    normalizer = StreamNormalizer(Context(stream=stream), dialect)
+async def publish(
+    journal: Journal, dialect: str, stream: str, lines: Sequence[Any], session: str | None = None
+) -> None:
+    """Commit what a stream of these lines becomes. `session`: the session that the path of a file names."""
+    normalizer = StreamNormalizer(Context(stream=stream, session=session), dialect)
     outputs = []
     for one in lines:
         line = one if isinstance(one, Line) else Line(orjson.dumps(one))

@@ -125,6 +125,11 @@ def test_cost_alone_over_two_processes() -> None:
     assert figures(events) == (0, 0, 0.6)
 
 
+def test_cost_alone_between_totals_of_tokens() -> None:
+    events = [total("a", 100, 10, 0.5), total("a", 0, 0, 0.6), total("a", 250, 20, 0.8)]
+    assert figures(events) == (250, 20, 0.8)
+
+
 def test_models_begin_at_zero_together() -> None:
     def models(stream: str, *given: tuple[str, int]) -> Produced:
         stated = [ModelUsage(model=name, input_tokens=prompt) for name, prompt in given]

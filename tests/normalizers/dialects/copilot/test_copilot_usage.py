@@ -71,6 +71,14 @@ def test_requests_show_whether_a_total_goes_on_where_messages_state_no_tokens() 
     assert totals(*first, RESUME, PROMPT, answer("m2"), shutdown(2, 30_000, 150))[-1] == (30_000, 150)
 
 
+def test_requests_show_whether_a_total_includes_a_compaction_where_messages_state_no_tokens() -> None:
+    used = {"model": MODEL, "inputTokens": 5_000, "outputTokens": 40}
+    lines = [PROMPT, answer("m1"), line("session.compaction_complete", compactionTokensUsed=used)]
+
+    assert totals(*lines, shutdown(1, 20_000, 100)) == [(25_000, 140)]
+    assert totals(*lines, shutdown(2, 25_000, 140)) == [(25_000, 140)]
+
+
 def test_total_of_another_model_began_at_zero() -> None:
     first = [PROMPT, answer("m1"), shutdown(1, 20_000, 100)]
     second = [RESUME, PROMPT, shutdown(3, 50_000, 300, model="gpt-5.1")]

@@ -8,7 +8,7 @@ from typing import Any
 from tests.normalizers.reading import lines_of as encoded
 from tests.normalizers.reading import of, read, said, statistics
 from tooltap.normalizers.catalog.registry import builtin, stores
-from tooltap.protocol.events import Notice, Usage
+from tooltap.protocol.events import Message, Notice, SessionEvent, ToolResult, Turn, Usage
 
 LOCKED = 1_777_597_323_000
 SETTINGS: dict[str, Any] = {
@@ -89,3 +89,51 @@ def test_message_after_an_earlier_one_is_told_as_a_rewind() -> None:
     assert [(one.code, one.data) for one in of(Notice, found)] == [("rewound", {"parentId": "a"})]
     assert said(found) == [("user", "Go."), ("assistant", "Wrong."), ("assistant", "Right.")]
     assert of(Notice, read("droid-session", *lines[:2])) == []
+
+
+def begins(**more: Any) -> dict[str, Any]:
+    return {"type": "session_start", "id": "fork", "title": "Go.", "version": 2, "cwd": "/ws", **more}
+
+
+def test_what_a_fork_copied_is_history() -> None:
+    """With a call that is open at its end."""
+    asked = message("b", "a", "assistant", "Listing.")
+    asked["message"]["content"] += [{"type": "tool_use", "id": "c", "name": "Execute", "input": {"command": "ls"}}]
+    own = [message("d", "b", "user", "Stop."), message("e", "d", "assistant", "Yes.")]
+    ended = {"type": "agent_turn_outcome", "turnId": "a", "reason": "completed"}
+    header = begins(parent="parent", forkedAtMessageId="b")
+    found = read("droid-session", header, message("a", None, "user", "Go."), asked, ended, *own)
+
+    assert [(one.text, one.replay, one.turn) for one in of(Message, found)] == [
+        ("Go.", True, None),
+        ("Listing.", True, None),
+        ("Stop.", False, "t1"),
+        ("Yes.", False, "t1"),
+    ]
+    assert [(one.status, one.replay) for one in of(ToolResult, found)] == [("interrupted", True)]
+    assert [one.turn for one in of(Turn, found) if one.state == "started"] == ["t1"]
+    assert [one.forked_from for one in of(SessionEvent, found)] == [None, "parent"]
+
+
+def test_fork_that_adds_nothing_has_no_turn() -> None:
+    header = begins(parent="parent", forkedAtMessageId="z")
+    found = read("droid-session", header, message("a", None, "user", "Go."), message("b", "a", "assistant", "Yes."))
+
+    assert of(Turn, found) == []
+    assert {one.replay for one in of(Message, found)} == {True}
+
+
+def test_session_that_a_compaction_began_names_the_one_that_it_continues() -> None:
+    compacted = {"type": "compaction_state", "id": "c", "summaryText": "Listed."}
+    found = read("droid-session", begins(parent="parent"), compacted)
+
+    assert [one.resumes for one in of(SessionEvent, found)] == [None, "parent"]
+    assert [(one.code, one.text) for one in of(Notice, found)] == [("compaction", "Listed.")]
+    assert [one.resumes for one in of(SessionEvent, read("droid-session", begins(), compacted))] == [None]
+
+
+def test_total_of_the_session_before_a_compaction_is_taken_off() -> None:
+    begun = {**SETTINGS, "pendingSessionStartSource": "compact"}
+    (used,) = of(Usage, read("droid-session", begun, settings(inputTokens=1_300, outputTokens=178)))
+
+    assert (used.input_tokens, used.output_tokens, used.cache_read_tokens) == (100, 10, 0)
