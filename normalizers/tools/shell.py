@@ -49,7 +49,7 @@ def _unwrap_command(command: str, raw_name: str) -> str:
     program = None if word is None else _PROGRAM.fullmatch(_plain(word[1]))
     if word is None or program is None or (program["posix"] and not program["folder"]):
         return command
-    argv = []
+    argv: list[str] = []
     while word is not None and len(argv) < MOST_WORDS:
         argv.append(_plain(word[1]))
         if word.end() == len(command):
