@@ -45,6 +45,12 @@ def status_word(word: Any) -> str | None:
     return _STATUS_OF.get(word) or _STATUS_OF.get(word.translate(_SEPARATORS).lower())
 
 
+def failure_or(word: Any, stated: str) -> str:
+    """Return the status that a word states if it is a failure of any kind, else the one `stated` elsewhere."""
+    status = status_word(word)
+    return stated if status in (None, "completed") else str(status)
+
+
 def stated_status(value: Any) -> str | None:
     """Return the status that an object's keys state; None if none of them states one.
 

@@ -15,12 +15,21 @@ from tooltap.normalizers.tools.payload import (
     nonblank,
 )
 
-_SHELL = r"(?:\S*[/\\])?(?:bash|zsh|sh|dash|ksh|fish|powershell|pwsh)(?:\.exe)?"
-_FLAG = r"-(?:l?i?c|c?l|Command)"
-_WORD = r"""(?:[^\s'"\\]++|'[^']*+'|"(?:[^"\\]++|\\.)*+"|\\.)++"""
-_WRAPPED = re.compile(rf"\s*{_SHELL}\s+{_FLAG}\s+({_WORD})\s*\Z", re.DOTALL)
-_SHELL_ALONE = re.compile(rf"{_SHELL}\Z")
-_FLAG_ALONE = re.compile(rf"{_FLAG}\Z")
+_PROGRAM = re.compile(
+    r"(?P<folder>.*[/\\])?(?:(?P<posix>bash|zsh|sh|dash|ksh|fish)|(?P<powershell>powershell|pwsh)|(?P<cmd>cmd))(?:\.exe)?",
+    re.IGNORECASE | re.DOTALL,
+)
+_POSIX_FLAGS = re.compile(r"-(?:l?i?c|c?l)")
+_POWERSHELL_FLAGS = re.compile(
+    r"(?:-No(?:Logo|Profile|nInteractive) |-ExecutionPolicy \w+ )*-C(?:ommand)?", re.IGNORECASE
+)
+_CMD_FLAGS = re.compile(r"(?:/[ds] )*/c", re.IGNORECASE)
+_UTF8 = "[Console]::OutputEncoding=[System.Text.Encoding]::UTF8;\n"
+"""What Codex puts before a script of PowerShell (0.120)."""
+MOST_WORDS = 8
+"""Most words of a command that only starts a shell."""
+_WORD = re.compile(r"""\s*((?:[^\s'"\\]++|'[^']*+'|"(?:[^"\\]++|\\.)*+"|\\.)++)\s*""", re.DOTALL)
+_DRIVE = re.compile(r"[A-Za-z]:\\\S+\Z")
 _QUOTED = re.compile(r"""'([^']*+)'|"((?:[^"\\]++|\\.)*+)"|\\(.)""", re.DOTALL)
 _ESCAPE = re.compile(r'\\([$`"\\\n])')
 _WRAPPING_TOOLS = frozenset(
@@ -33,17 +42,41 @@ _CWD_ALIASES = ("workdir", "working_dir", "working_directory", "dir_path", "dire
 _ANY_CWD_ALIAS = frozenset(_CWD_ALIASES)
 
 
-def _unwrap_command(command: str) -> str:
-    """`/bin/bash -lc "ls src"` -> `ls src`; any other command unchanged."""
-    match = _WRAPPED.match(command)
-    return _unquote(match[1]) if match else command
+def _unwrap_command(command: str, raw_name: str) -> str:
+    """`/bin/bash -lc "ls src"` -> `ls src`; any other command unchanged. Codex names the shell by its path; a shell
+    without one is part of the model's own command, as is any but a login shell where the tool is not Codex's."""
+    word = _WORD.match(command)
+    program = None if word is None else _PROGRAM.fullmatch(_plain(word[1]))
+    if word is None or program is None or (program["posix"] and not program["folder"]):
+        return command
+    argv: list[str] = []
+    while word is not None and len(argv) < MOST_WORDS:
+        argv.append(_plain(word[1]))
+        if word.end() == len(command):
+            script = _script_of(argv) if raw_name in _WRAPPING_TOOLS or argv[1:-1] == ["-lc"] else None
+            return command if script is None else script
+        word = _WORD.match(command, word.end())
+    return command
+
+
+def _plain(word: str) -> str:
+    """Unquote one word. A path of Windows is not quoted by its backslashes."""
+    return word if _DRIVE.match(word) else _unquote(word)
 
 
 def _unwrap_argv(argv: list[str]) -> str:
     """The command of an argument list: the script of a shell, else the arguments, quoted if necessary."""
-    if len(argv) == 3 and _SHELL_ALONE.match(argv[0]) and _FLAG_ALONE.match(argv[1]):
-        return argv[2]
-    return shlex.join(argv)
+    script = _script_of(argv)
+    return shlex.join(argv) if script is None else script
+
+
+def _script_of(argv: list[str]) -> str | None:
+    """The script that the arguments only start a shell for; None if they do anything else."""
+    program = _PROGRAM.fullmatch(argv[0]) if 3 <= len(argv) <= MOST_WORDS else None
+    if program is None:
+        return None
+    pattern = _POSIX_FLAGS if program["posix"] else _POWERSHELL_FLAGS if program["powershell"] else _CMD_FLAGS
+    return argv[-1].removeprefix(_UTF8) if pattern.fullmatch(" ".join(argv[1:-1])) else None
 
 
 def _unquote(word: str) -> str:
@@ -66,10 +99,7 @@ def bash_input(payload: Payload, raw_name: str) -> Payload:
         if (command := payload.get(key)) is not None:
             break
     if nonblank(command):
-        if raw_name in _WRAPPING_TOOLS and "sh" in command:  # every shell's name has it
-            payload["command"] = _unwrap_command(command)
-        else:
-            payload["command"] = command
+        payload["command"] = _unwrap_command(command, raw_name)
     elif _all_strings(command):
         payload["command"] = _unwrap_argv(command)
     elif isinstance(batch := payload.get("commands"), list):

@@ -25,7 +25,7 @@ from tooltap.normalizers.dialects.kimi.answers import read_result as read_kimi_r
 from tooltap.normalizers.dialects.opencode.answers import listing
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.dialects.vibe.answers import read_state
-from tooltap.normalizers.tools.outcome import stated_status, status_in_words, status_word
+from tooltap.normalizers.tools.outcome import failure_or, stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.payload import by_view
 from tooltap.normalizers.wire.values import between, first_string, last_part, record, records, string, whole
 from tooltap.protocol.events import Display
@@ -343,18 +343,12 @@ def _read_qwen(name: str, stated: RelayedResult) -> Answer | None:
         return _qwen_shell(answer, raw, text)
     if kind == "task_execution":
         report = {key: item for key, item in raw.items() if key not in _OF_TASK and item is not None}
-        status = _ended(raw.get("status"), answer.status)
+        status = failure_or(raw.get("status"), answer.status)
         return answer.replace(value={**report, "content": text or raw.get("result")}, status=status)
     if isinstance(raw.get("fileDiff"), str):
         changed = {key: item for key, item in raw.items() if key != "fileDiff"}
         return answer.replace(value={**changed, "diff": raw["fileDiff"], **({"message": text} if text else {})})
     return answer.replace(value=raw) if answer.value in (None, "") else answer
-
-
-def _ended(word: Any, stated: str) -> str:
-    """Return the failure that `word` states, else `stated`."""
-    status = status_word(word)
-    return stated if status in (None, "completed") else str(status)
 
 
 def _qwen_shell(answer: Answer, raw: dict[str, Any], text: str) -> Answer:
@@ -364,7 +358,7 @@ def _qwen_shell(answer: Answer, raw: dict[str, Any], text: str) -> Answer:
     for key, ours in (("output", "stdout"), ("exitCode", "exit_code"), ("signal", "signal")):
         if raw.get(key) is not None:
             value[ours] = raw[key] if ours != "signal" else str(raw[key])
-    status = _ended(raw.get("outcome"), answer.status)
+    status = failure_or(raw.get("outcome"), answer.status)
     error = answer.error or string(raw.get("error")) or (text if status != "completed" else None)
     return answer.replace(value=value, status=status, error=error or None)
 

@@ -412,10 +412,11 @@ class PermissionRequests:
         tool_call = record(params.get("toolCall") or subject.get("toolCall"))
         call_id = self._before_permission(tool_call) or string(subject.get("toolCallId"))
         command = subject and {name: subject[name] for name in ("command", "cwd") if type(subject.get(name)) is str}
+        kind = self._type(call_id, "permission")
         self._permissions.ask(
             id_in(key),
             call_id=call_id,
-            type=self._type(call_id, "permission"),
+            type=kind,
             title=string(params.get("title") or tool_call.get("title")),
             input=command or None,
             options=[
@@ -423,6 +424,7 @@ class PermissionRequests:
                 for option in records(params.get("options"))
                 if isinstance(option.get("optionId"), str)
             ],
+            questions=self._questions(call_id, tool_call) or None if kind == "question" else None,
         )
 
     @answer("session/request_permission")
@@ -472,6 +474,12 @@ class PermissionRequests:
                 call_id, ToolUse(), tool_call, response, synthetic=False, status="awaiting-permission"
             )
         return call_id
+
+    def _questions(self, call_id: str | None, tool_call: Line) -> list[Line]:
+        """The questions that a call asks, which the request may repeat."""
+        call = None if call_id is None else self._parser.calls.get(call_id)
+        known = None if call is None else use_of(call).raw_input
+        return records(record(tool_call.get("rawInput") or known).get("questions"))
 
     def _type(self, call_id: str | None, default: str) -> str:
         """The type of a request about this call."""

@@ -99,6 +99,8 @@ class Deltas:
             if record(event.get("delta")).get("stop_reason") == "tool_use":
                 self._parser.goes_on()
         elif kind == "message_stop":
+            if (first := whole(record(line.get("abandoned_blocks")).get("from_block_index"))) is not None:
+                self._abandon(first)
             self.current.whole = True
         elif kind == "error":
             error = record(event.get("error"))
@@ -132,16 +134,16 @@ class Deltas:
         if None not in ids and ids[0] != ids[1]:
             self._abandon()
 
-    def _abandon(self) -> None:
-        """Drop the deltas of a broken-off message: the agent asked the model again, and the next message replaces
-        it."""
+    def _abandon(self, first: int = 0) -> None:
+        """Drop the deltas of a broken-off message, from this block on: the agent asked the model again, and the next
+        message replaces it."""
         parser = self._parser
         current = self._state.messages.get(parser.agent or "")
         if current is None or current.whole:
             return
         place = parser.session, parser.agent, current.message_id
         for text in list(parser.state.texts.open.values()):
-            if (text.session, text.agent, text.message_id) == place and text.block is not None:
+            if (text.session, text.agent, text.message_id) == place and text.block is not None and text.block >= first:
                 self.drop(text.message_id, text.block)
 
     def _start(self, message_id: str | None) -> StreamedMessage:

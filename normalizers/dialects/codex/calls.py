@@ -329,7 +329,7 @@ class CodexCalls:
         answer = read_answer(raw.get("output")).replace(attachments=attachments, model=model_output(raw.get("output")))
         if call is not None and (held := self._state.held.get(call.id)) is not None:
             known = held.answer
-            if known.value:
+            if known.value or (known.status != "completed" and answer.status == "completed"):
                 return self.release(call.id, model=answer.model, attachments=known.attachments or attachments)
             del self._state.held[call.id]
             answer = answer.replace(duration_ms=known.duration_ms)

@@ -18,13 +18,13 @@ from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import OpenCall, State, make_room
+from tooltap.normalizers.core.state import OpenCall, State, is_short, make_room, put
 from tooltap.normalizers.core.texts import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.copilot.answers import read_result
 from tooltap.normalizers.dialects.copilot.usage import CopilotUsage, CopilotUsageState
 from tooltap.normalizers.wire.values import first_string, milliseconds, record, records, string, whole
-from tooltap.protocol.events import Message, OutputRef, SessionEvent, Usage
+from tooltap.protocol.events import Attachment, Message, OutputRef, SessionEvent, Usage
 
 MANY_SERVERS = 256
 
@@ -43,11 +43,13 @@ _SKIPPED = {
     "prompt-context": "system.message skill.invoked",
     "workspace": "session.context_changed session.workspace_file_changed session.plan_changed",
     "compaction-start": "session.compaction_start",
+    "todos": "session.todos_changed",
 }
 """Reason -> types of lines that carry no event."""
 
 _NOTICES = {
     "abort": ("warning", "interrupt", "reason"),
+    "agent.interrupted": ("warning", "interrupt", "reason"),
     "assistant.intent": ("info", "intent", "intent"),
     "assistant.turn_retry": ("warning", "retry", "reason"),
     "model.call_failure": ("warning", "provider-error", "errorMessage"),  # Copilot may try the request again
@@ -69,7 +71,7 @@ _NOTICE_DATA = {
     "session.error": ("errorType", "statusCode"),
 }
 """Type of line -> keys of the line's `data` that go to the notice's data; without an entry, all of them do."""
-_OUTCOMES = {"abort": "cancelled", "session.error": "failed"}
+_OUTCOMES = {"abort": "cancelled", "agent.interrupted": "cancelled", "session.error": "failed"}
 """Type of line -> outcome of the open turn after it."""
 
 
@@ -88,12 +90,15 @@ class CopilotState(State, kw_only=True):
     thought: dict[str, list[int]] = msgspec.field(default_factory=dict)
     """Agent -> CRC of its last reasoning, followed by CRCs of all its reasoning in this step, one per separator:
     reasoning is stated in pieces, and again as a whole with the message."""
+    assets: dict[str, Attachment] = msgspec.field(default_factory=dict)
+    """Id -> a stored picture or document, which a later result or message refers to."""
     context: tuple[int | None, int | None] | None = None
     """Last emitted (used, size) of the context."""
     usage: CopilotUsageState = msgspec.field(default_factory=CopilotUsageState)
 
 
 MANY_AGENTS = 1_024
+MANY_ASSETS = 256
 _JOINTS = (b"", b"\n", b"\n\n")
 """Separators between the pieces of reasoning that a message repeats."""
 
@@ -197,7 +202,7 @@ class CopilotJson(Parser):
 
     @line("user.message")
     def _user(self, value: Line, data: Line) -> Skip:
-        _, attachments = take_bodies(self, data.get("attachments"))
+        _, attachments = self._bodies(data, "attachments")
         text = string(data.get("content")) or ""
         source = string(data.get("source"))
         role = "user" if source is None or self.agent is not None else "system"  # a skill, for example, adds a message
@@ -436,7 +441,7 @@ class CopilotJson(Parser):
         if not isinstance(call_id, str):
             return self.unparsed("unknown-type", data)
         self.ensure_turn()
-        raw, attachments = take_bodies(self, data)
+        raw, attachments = self._bodies(data, "binaryResultsForLlm")
         printed, outputs = self.running.take(call_id) if self.state.running.calls else (None, None)
         answer = read_result(self.calls.name_of(call_id) or "", raw, printed, outputs)
         if attachments is not None:
@@ -446,6 +451,23 @@ class CopilotJson(Parser):
         metrics = record(record(data.get("toolTelemetry")).get("metrics"))
         self.read_context(value, metrics, "context_current_tokens", "context_token_limit")
         return outcome
+
+    @line("session.binary_asset")
+    def _asset(self, value: Line, data: Line) -> Skip:
+        """Store a picture that a later line refers to."""
+        asset_id, attachments = data.get("assetId"), take_bodies(self, data)[1]
+        if attachments is None or not is_short(asset_id):
+            return "empty"
+        put(self.state.assets, asset_id, attachments[0], MANY_ASSETS)
+        return None
+
+    def _bodies(self, data: Line, key: str) -> tuple[Line, list[Attachment] | None]:
+        """Move base64 data out of a line. Returns its `data`, and what it attaches: its own, and the assets named by
+        the objects under `key`."""
+        raw, attachments = take_bodies(self, data)
+        named = records(data.get(key)) or records(record(data.get("result")).get(key))
+        assets = [self.state.assets.get(str(one.get("assetId"))) for one in named]
+        return raw, [*(attachments or []), *(one for one in assets if one is not None)] or None
 
     @line("subagent.started", "subagent.completed", "subagent.failed")
     def _subagent(self, value: Line, data: Line) -> Skip:

@@ -37,9 +37,34 @@ def _is_of_droid(value: dict[str, Any], message: dict[str, Any]) -> bool:
     return len(str(value["id"])) >= 32 and "timestamp" not in message
 
 
+_STREAM_KEYS: dict[Any, set[str]] = {
+    "system": {"cwd", "tools", "model", "reasoning_effort"},
+    "message": {"role", "id", "text"},
+    "reasoning": {"id", "text"},
+    "tool_call": {"id", "toolId", "parameters"},
+    "tool_result": {"id", "toolId", "isError"},
+    "completion": {"finalText", "numTurns"},
+}
+
+
+def _is_droid_stream(value: dict[str, Any]) -> bool:
+    keys = _STREAM_KEYS.get(value.get("type"))
+    return keys is not None and value.keys() >= keys | {"session_id"}
+
+
 PRODUCT = "Droid"
 
 DIALECTS = (
+    Dialect(
+        "droid-stream",
+        "parser:DroidStream",
+        _is_droid_stream,
+        reads="`droid exec --output-format stream-json`",
+        tapped_with="`tooltap run -- droid exec … --output-format stream-json`",
+        arrives="streams blocks",
+        omits="permission requests, cost; tokens of single requests, and exit codes are in texts only",
+        unproven="errors, subagents, images",
+    ),
     Dialect(
         "droid-session",
         "parser:DroidSession",
@@ -55,8 +80,8 @@ DIALECTS = (
 AGENTS = (
     Agent(
         "droid",
-        ("--output-format acp",),
-        "exec --output-format acp",
+        ("--output-format stream-json", "-o stream-json", "--output-format acp"),
+        "exec … --output-format stream-json",
         store=Store(
             "droid-session",
             "",

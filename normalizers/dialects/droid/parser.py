@@ -1,10 +1,11 @@
-"""Parser of Droid's sessions and of its tools' results: text, or JSON as a string. A command's exit code is in the last
-line of the text.
+"""Parsers of Droid's sessions and of what `droid exec` prints, and its tools' results: text, or JSON as a string. A
+command's exit code is in the last line of the text.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from typing import Any
 
 import msgspec
@@ -12,11 +13,11 @@ import msgspec
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
-from tooltap.normalizers.core.state import SessionState, is_short
+from tooltap.normalizers.core.state import SHORT, SessionState, is_short
 from tooltap.normalizers.core.writer import Bodies
-from tooltap.normalizers.tools.outcome import status_in_words
+from tooltap.normalizers.tools.outcome import error_words, status_in_words
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
-from tooltap.normalizers.wire.values import milliseconds, record, records, string, token_counts
+from tooltap.normalizers.wire.values import milliseconds, record, records, string, strings, token_counts, whole
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled", "aborted": "cancelled"}
@@ -24,6 +25,13 @@ _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": 
 _REMINDER = "<system-reminder>"
 
 
+_STREAM_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "thinking_tokens",
+)
 _COUNTS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheCreationTokens", "thinkingTokens")
 """Keys of a session's token counts; the first excludes tokens read from and written to the cache."""
 
@@ -96,10 +104,7 @@ class DroidSession(Parser):
         if "type" in value or not isinstance(used, dict):
             return self.unparsed("unknown-type", value)
         self.ts = milliseconds(value.get("providerLockTimestamp")) or self.ts
-        tokens = token_counts(*map(used.get, _COUNTS), apart=True)
-        thought = tokens["reasoning_tokens"] or 0
-        if thought > (tokens["output_tokens"] or 0):
-            tokens["output_tokens"] = (tokens["output_tokens"] or 0) + thought
+        tokens = _tokens(used, _COUNTS)
         if not any(tokens.values()) or tokens == self.state.used:
             return "unchanged"
         self.state.used = tokens
@@ -190,6 +195,97 @@ class DroidSession(Parser):
 
 def _less(total: int | None, inherited: int | None) -> int | None:
     return None if total is None else max(0, total - (inherited or 0))
+
+
+class DroidStreamState(SessionState, kw_only=True):
+    reasoned: tuple[str, int] | None = None
+    """Message id of the latest reasoning, and CRC-32 of its text."""
+
+
+class DroidStream(Parser):
+    """The `droid-stream` dialect: `droid exec --output-format stream-json`.
+
+    Learned from Droid 0.215. A run is one turn, which its last line ends. Reasoning is printed twice.
+    """
+
+    dialect = "droid-stream"
+    protocol = default_provider = "droid"
+    STATES_TIMES = STATES_END = True
+    SKIPS = frozenset({"empty", "repeated"})
+    line = Lines("type")
+    state_type = DroidStreamState
+    state: DroidStreamState
+
+    def enter(self, value: Line) -> None:
+        self.ts = milliseconds(value.get("timestamp")) or self.ts
+
+    @line("system", session_id=str)
+    def _init(self, value: Line) -> None:
+        self.state.cwd = string(value.get("cwd"))
+        tools = strings(value.get("tools"))
+        self.begin_session(
+            value["session_id"], cwd=self.state.cwd, model=string(value.get("model")), tools=tools or None
+        )
+
+    @line("message", text=str)
+    def _message(self, value: Line) -> Skip:
+        role, text, message_id = value.get("role"), value["text"], string(value.get("id"))
+        if not text:
+            return "empty"
+        if role == "user":
+            self.start_turn()
+        else:
+            self.ensure_turn()
+        self.emit(Message, role="user" if role == "user" else "assistant", text=text, message_id=message_id)
+        return None
+
+    @line("reasoning", text=str)
+    def _reasoning(self, value: Line) -> Skip:
+        text, message_id = value["text"], string(value.get("id")) or ""
+        if not text:
+            return "empty"
+        reasoned = message_id[:SHORT], zlib.crc32(text.encode())
+        if reasoned == self.state.reasoned:
+            return "repeated"
+        self.state.reasoned = reasoned
+        self.ensure_turn()
+        self.emit_text("reasoning", text, message_id=message_id or None)
+        return None
+
+    @line("tool_call", id=str, toolName=str)
+    def _call(self, value: Line) -> Skip:
+        self.ensure_turn()
+        return self.calls.show(value["id"], value["toolName"], value.get("parameters"), raw=value)
+
+    @line("tool_result", id=str)
+    def _result(self, value: Line) -> Skip:
+        self.ensure_turn()
+        bodies = Bodies(self)
+        raw: Line = bodies.take(value)
+        text = raw.get("value") if "value" in raw else error_words(raw.get("error"))
+        answer = read_result(self.calls.name_of(value["id"]) or "", {"content": text, "is_error": raw.get("isError")})
+        answer = answer.replace(attachments=bodies.attachments, model=text or "")
+        return self.calls.answer(value["id"], answer, raw=raw, raw_name=string(raw.get("toolId")) or UNKNOWN_TOOL)
+
+    @line("error")
+    def _error(self, value: Line) -> None:
+        self.notice("provider-error", error_words(value.get("error")) or string(value.get("message")), "error")
+
+    @line("completion")
+    def _completed(self, value: Line) -> None:
+        self.ensure_turn()
+        used = _tokens(record(value.get("usage")), _STREAM_COUNTS)
+        usage = ((Usage, {"scope": "turn", **used}),) if any(used.values()) else ()
+        self.end_turn("completed", duration_ms=whole(value.get("durationMs")), before=usage)
+
+
+def _tokens(stated: Line, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Counts without the tokens of the cache, as ours."""
+    tokens = token_counts(*map(stated.get, keys), apart=True)
+    thought = tokens["reasoning_tokens"] or 0
+    if thought > (tokens["output_tokens"] or 0):
+        tokens["output_tokens"] = (tokens["output_tokens"] or 0) + thought
+    return tokens
 
 
 # -- answers ------------------------------------------------------------------------------------------------------

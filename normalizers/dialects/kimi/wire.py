@@ -237,7 +237,7 @@ class KimiWire:
     def _request(self, params: Line, key: str, line: Line) -> Skip:
         payload = record(params.get("payload"))
         self._parser.agent = string(payload.get("agent_id"))
-        self.finish_calls_of(self._parser.agent or "", string(payload.get("tool_call_id")))
+        self.finish_calls_before(string(params.get("type")) or "", payload)
         self._texts.flush()
         return self.request.read(self, payload, key, kind=string(params.get("type")) or "", line=line)
 
@@ -439,15 +439,13 @@ class KimiWire:
         return "partial"
 
     def finish_calls_before(self, kind: str, payload: Line) -> None:
-        """Open the calls whose arguments are complete: another event of their agent follows, or one of their
-        subagent."""
+        """Open the calls whose arguments are complete: this line is about them, or about their subagent, or their agent
+        goes on. It may be about another call, which runs while the arguments of this one are written."""
+        about = string(payload.get("tool_call_id"))
         is_between = kind in BETWEEN or (kind == "StatusUpdate" and not payload.get("token_usage"))
-        self.finish_calls_of(None if is_between else self._parser.agent or "", self._parser.parent)
-
-    def finish_calls_of(self, own: str | None, call_id: str | None) -> None:
-        """Open the call that agent `own` is writing, and the one with this id."""
+        own = None if is_between or about is not None else self._parser.agent or ""
         for agent, pieces in list(self._state.writing.items()):
-            if agent == own or pieces.id == call_id:
+            if agent == own or pieces.id in (about, self._parser.parent):
                 self._finish_call(agent)
 
     def finish_calls(self) -> None:

@@ -16,7 +16,7 @@ from tooltap.normalizers.dialects.claude.messages import message_of
 from tooltap.normalizers.dialects.claude.reports import Usages, turn_usage
 from tooltap.normalizers.dialects.claude.stream import ClaudeStream, ClaudeStreamState, StreamMessages
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
-from tooltap.normalizers.tools.outcome import error_words
+from tooltap.normalizers.tools.outcome import error_words, failure_or
 from tooltap.normalizers.wire.values import milliseconds, record, records, request_id, string, token_counts
 from tooltap.protocol.events import Display, Message, Usage
 
@@ -345,8 +345,10 @@ class QwenChat(Parser):
         name = self.calls.name_of(call_id) or ""
         answer = read_qwen_answer(name, {"content": text or "", "is_error": failed})
         answer = answer.replace(attachments=bodies.attachments, model=text or "")
-        diff = string(record(result.get("resultDisplay")).get("fileDiff"))
-        if diff is not None:
+        shown = record(result.get("resultDisplay"))
+        if shown.get("type") == "task_execution":
+            answer = answer.replace(status=failure_or(shown.get("status"), answer.status))
+        if (diff := string(shown.get("fileDiff"))) is not None:
             answer = answer.replace(display=Display(origin="provider", text=diff, mime_type="text/x-diff"))
         raw_name = string(response.get("name")) or UNKNOWN_TOOL
         return self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)

@@ -36,7 +36,11 @@ def read_state(name: str, state: dict[str, Any], entry_status: str) -> Answer:
             if value is None and isinstance(output, dict) and "stdout" in output:
                 value = _shell(output)
         return Answer(value, status, words)
-    return Answer(_value(name, state), display=_display(record(state.get("display"))))
+    display = record(state.get("display"))
+    # A command that the shell could not run has ended, and printed why: only its display says that it failed.
+    return Answer(
+        _value(name, state), "failed" if display.get("success") is False else status, display=_display(display)
+    )
 
 
 def _output(state: dict[str, Any]) -> Any:

@@ -15,14 +15,23 @@ from tooltap.normalizers.tools.registry import tool_input, tool_output
         ("""/bin/bash -lc "sed -n '1,200p' src/app.py\"""", "sed -n '1,200p' src/app.py"),
         ("/bin/bash -lc 'git status --short; sleep 1; echo done'", "git status --short; sleep 1; echo done"),
         ("/bin/zsh -lc ls", "ls"),
-        ("bash -c 'ls'", "ls"),
+        ("/usr/bin/sh -c 'ls'", "ls"),
         (r'/bin/bash -lc "echo \$HOME \`date\` \"x\" \\n"', r'echo $HOME `date` "x" \n'),
         ("""/bin/bash -lc 'echo '"'"'a b'"'"' c'""", "echo 'a b' c"),
         ("/bin/bash -lc 'cat <<EOF\na\n\nEOF\n'", "cat <<EOF\na\n\nEOF\n"),
         (r"/bin/bash -lc echo\ \'a", "echo 'a"),
         ("/bin/bash -lc ''", ""),
         ("powershell.exe -Command 'Get-Item .'", "Get-Item ."),
+        (r"'C:\Program Files\PowerShell\7\pwsh.exe' -NoProfile -Command 'Get-Item C:\a'", r"Get-Item C:\a"),
+        (r"C:\Windows\System32\cmd.exe /c 'dir \\host\a'", r"dir \\host\a"),
+        ("pwsh -Command '[Console]::OutputEncoding=[System.Text.Encoding]::UTF8;\nls'", "ls"),
         # not a wrapper:
+        ("bash -c 'ls'", "bash -c 'ls'"),
+        ("bash -lc 'ls'", "bash -lc 'ls'"),
+        ("powershell.exe -File a.ps1", "powershell.exe -File a.ps1"),
+        ("cmd /k dir", "cmd /k dir"),
+        ("", ""),
+        (" ", " "),
         ("bash build.sh -lc", "bash build.sh -lc"),
         ("bash -c 'ls' && rm x", "bash -c 'ls' && rm x"),
         ("bash -c 'echo $0' name", "bash -c 'echo $0' name"),
@@ -41,6 +50,10 @@ def test_command_is_unwrapped(wrapped: str, command: str) -> None:
     [
         ({"command": ["/bin/bash", "-lc", "echo a  b"]}, "echo a  b"),
         ({"command": ["bash", "-c", "ls 'a b'"]}, "ls 'a b'"),
+        ({"command": ["powershell.exe", "-NoLogo", "-NonInteractive", "-Command", "Get-ChildItem"]}, "Get-ChildItem"),
+        ({"command": ["pwsh", "-noprofile", "-ExecutionPolicy", "Bypass", "-c", "ls"]}, "ls"),
+        ({"command": ["CMD.EXE", "/d", "/s", "/c", "dir"]}, "dir"),
+        ({"command": ["powershell.exe", "-File", "a.ps1"]}, "powershell.exe -File a.ps1"),
         ({"command": ["git", "commit", "-m", "two words"]}, "git commit -m 'two words'"),
         ({"command": ["bash", "-lc", "echo $1", "name", "x y"]}, "bash -lc 'echo $1' name 'x y'"),
         ({"cmd": "ls src", "yield_time_ms": 1000}, "ls src"),
@@ -63,8 +76,14 @@ def test_batch_is_one_command_and_a_list() -> None:
     }
 
 
-def test_only_codex_wraps_commands() -> None:
-    assert tool_input("Bash", {"command": "bash -c ls"}, "Bash")["command"] == "bash -c ls"
+@pytest.mark.parametrize("command", ["bash -c ls", "/bin/bash -c ls", "pwsh -Command ls", "cmd /c dir"])
+def test_only_codex_wraps_commands(command: str) -> None:
+    assert tool_input("Bash", {"command": command}, "Bash")["command"] == command
+
+
+def test_login_shell_is_codexs_under_any_name() -> None:
+    """codex-acp 0.16 names no tool in a request for permission."""
+    assert tool_input("Bash", {"command": "/bin/bash -lc 'rm README.md'"}, "execute")["command"] == "rm README.md"
 
 
 def test_unknown_input_keys_are_retained() -> None:

@@ -30,6 +30,28 @@ from tooltap.protocol.events import Notice, PermissionRequest, PermissionRespons
 # -- the life of a call ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("repeated", [True, False])
+def test_request_of_a_question_has_its_questions(repeated: bool) -> None:
+    """Qwen 0.24.4 repeats them in the request; the call states them in any case."""
+    asked = {"questions": [{"question": "Which targets ship?", "header": "Targets", "options": [{"label": "web"}]}]}
+    call = {"toolCallId": "c1", **({"rawInput": asked} if repeated else {})}
+    found = read(
+        *set_up("qwen-code"),
+        prompt(),
+        tool(
+            "c1",
+            title="AskUserQuestion",
+            kind="think",
+            rawInput={} if repeated else asked,
+            _meta={"toolName": "ask_user_question"},
+        ),
+        asks(0, "session/request_permission", "out", sessionId=SESSION, toolCall=call, options=[]),
+    )
+    request = only(PermissionRequest, found)
+
+    assert (request.type, request.questions) == ("question", asked["questions"])
+
+
 def test_call_that_arrives_in_pieces(snapshot: SnapshotAssertion) -> None:
     """claude-agent-acp: empty input, the path, the old text, the new text, the permission, the result."""
     found = [

@@ -236,6 +236,20 @@ def test_half_answer_before_retry_is_dropped(again: tuple[dict[str, Any], ...]) 
     assert said(found) == [("assistant", "The whole answer.")]
 
 
+@pytest.mark.parametrize(("first", "kept"), [(0, []), (1, [("assistant", "The wh")])])
+def test_blocks_that_a_stopped_message_abandons_are_dropped(first: int, kept: list[tuple[str, str]]) -> None:
+    """The API was overloaded in the middle of the message (2.1.330)."""
+    more = [
+        streamed({"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": "Its rest"}}),
+        STOPPED,
+    ]
+    abandoned = {"api_message_id": "msg_1", "from_block_index": first}
+    end = streamed({"type": "message_stop"}) | {"abandoned_blocks": abandoned}
+    found = read(init(), *began("msg_1", "The wh"), STOPPED, *more, end, WHOLE, result())
+
+    assert said(found) == [("assistant", "The whole answer."), *kept]
+
+
 def test_half_answer_before_the_end_is_kept() -> None:
     assert said(read(init(), *began("msg_1", "The wh"), result("error_during_execution"))) == [("assistant", "The wh")]
 

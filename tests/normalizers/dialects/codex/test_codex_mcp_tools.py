@@ -291,6 +291,26 @@ def test_mcp_item_merges_with_namespaced_call() -> None:
     assert PNG not in str(result.output)
 
 
+@pytest.mark.parametrize("text", ["the server is not ready", "Not allowed.", ""])
+def test_mcp_item_that_failed_without_a_body(text: str) -> None:
+    """What the item states beats what the model's copy of its text suggests (rollout, 0.166)."""
+    failed = {"server": "hub", "tool": "boom", "status": "failed", "error": {"message": "the server is not ready"}}
+    found = read(
+        started(),
+        raw("function_call", name="boom", namespace="mcp__hub", call_id="c1", arguments="{}"),
+        item("completed", "McpToolCall", id="c1", arguments={}, **failed),
+        answered(
+            "c1",
+            [{"type": "input_text", "text": "Wall time: 1 seconds\nOutput:"}, {"type": "input_text", "text": text}],
+        ),
+    )
+    (result,) = results(found)
+
+    assert (result.status, result.is_error) == ("failed", True)
+    assert answer(result.output)["errorMessage"] == "the server is not ready"
+    assert result.model_view is not None
+
+
 def test_viewed_image_is_read_call() -> None:
     path = "/ws/logo.png"
     shown = answered("c1", [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}])

@@ -17,6 +17,7 @@ from tooltap.protocol.events import (
     ToolCall,
     ToolResult,
     ToolUpdate,
+    Unparsed,
     Usage,
 )
 from tooltap.testing import normalize
@@ -372,3 +373,34 @@ def test_turn_without_idle_ends_with_the_process() -> None:
     found = read("copilot-json", PROMPT, {**RESULT, "exitCode": 1})
 
     assert turns(found)[-1] == (PROMPT_ID, "failed", False)
+
+
+# -- assets -----------------------------------------------------------------------------------------------------------
+
+
+def test_result_has_the_asset_that_a_line_before_it_states() -> None:
+    """1.0.102 in a session file; a result may name an asset again."""
+    asset = line("session.binary_asset", assetId="sha256:c4", type="image", mimeType="image/png", data="iVBORw0K")
+    named = [{"type": "image", "assetId": "sha256:c4"}, {"type": "image", "assetId": "unknown"}]
+    ended = line(
+        "tool.execution_complete",
+        toolCallId="c",
+        success=True,
+        result={"content": "a picture", "binaryResultsForLlm": named},
+    )
+    prompt = line("user.message", content="And this?", attachments=named, delivery="idle")
+    found = read("copilot-json", PROMPT, start("view", path="a.png"), asset, ended, prompt, IDLE)
+
+    (result,), (_, second) = of(ToolResult, found), of(Message, found)
+    for attachments in (result.attachments, second.attachments):
+        assert [(one.mime_type, one.bytes) for one in attachments or []] == [("image/png", 6)]
+    assert of(Unparsed, found) == []
+
+
+def test_interrupted_agent_cancels_its_turn() -> None:
+    found = read(
+        "copilot-json", PROMPT, line("agent.interrupted", reason="SIGINT"), line("session.todos_changed"), IDLE
+    )
+
+    assert turns(found)[-1] == (PROMPT_ID, "cancelled", False)
+    assert [(one.code, one.text) for one in of(Notice, found)] == [("interrupt", "SIGINT")]

@@ -247,6 +247,18 @@ def test_events_between_the_pieces_do_not_end_the_call() -> None:
     assert [answer(one.input) for one in of(ToolCall, found)] == [{"command": "ls"}]
 
 
+def test_parallel_calls_run_while_the_next_one_is_written() -> None:
+    """The result of the first call, and its request for permission, come between the pieces of the second one."""
+    first, last = (event("ToolCallPart", arguments_part=part) for part in ('{"command": ', '"ls"}'))
+    path = event("ToolCallPart", arguments_part='{"path": "a"}')
+    asked = request("ApprovalRequest", "q1", tool_call_id="a", sender="ReadFile", action="read", description="a")
+    running = (call("ReadFile", "", "a"), path, call("Shell", "", "b"), first, asked)
+    found = read("kimi-json", BEGIN, *running, result("A", call_id="a"), last, result("B", call_id="b"))
+
+    assert [answer(one.input).get("command") for one in of(ToolCall, found)] == [None, "ls"]
+    assert [(one.call_id, one.status) for one in of(ToolResult, found)] == [("a", "completed"), ("b", "completed")]
+
+
 def test_subagents_write_beside_the_main_agent() -> None:
     inner = {"type": "ContentPart", "payload": {"type": "text", "text": "Hm."}}
     background = event("SubagentEvent", task_tool_call_id="old", agent_id=None, event=inner)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.normalizers.reading import of, read, said
 from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolResult, Turn, Usage
 
@@ -170,3 +172,19 @@ def test_answer_without_tokens_was_cut() -> None:
     found = read("qwen-chat", HISTORY[0], cut)
 
     assert [(one.state, one.ended_by) for one in of(Turn, found)] == [("started", None), ("cancelled", "eof")]
+
+
+@pytest.mark.parametrize(
+    ("stated", "status"), [("completed", "completed"), ("failed", "failed"), ("cancelled", "cancelled")]
+)
+def test_subagent_that_failed(stated: str, status: str) -> None:
+    """Its call has ended in any case (0.24.4); the report for the user says how."""
+    shown = {"type": "task_execution", "subagentName": "general-purpose", "status": stated, "terminateReason": "ERROR"}
+    part = {"functionResponse": {"id": "t", "name": "agent", "response": {"output": "It found nothing."}}}
+    called = reply("a", "p", 1, {"functionCall": {"id": "t", "name": "agent", "args": {"prompt": "Find it."}}})
+    returned = entry("r", "a", 2, "tool_result", message={"role": "user", "parts": [part]})
+    returned["toolCallResult"] = {"callId": "t", "status": "success", "resultDisplay": shown}
+    (done,) = of(ToolResult, read("qwen-chat", user("p", None, 0, "Find it."), called, returned))
+
+    assert (done.name, done.status) == ("Task", status)
+    assert "It found nothing." in done.output.values()

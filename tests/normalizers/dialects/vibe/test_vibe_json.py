@@ -146,6 +146,17 @@ def test_long_output_is_replaced_by_a_note() -> None:
     assert answer(done.output) == {"message": note, "exit_code": 0}
 
 
+def test_command_that_could_not_be_run_has_failed() -> None:
+    """Only its display says so (3.1)."""
+    words = "/usr/bin/bash: line 1: frobnicate-x: command not found\n"
+    output = {"stdout": "", "stderr": words, "output": "", "truncated": False}
+    state = {"status": "completed", "outputText": words, "display": {"success": False}, "output": output}
+    (done,) = of(ToolResult, read("vibe-json", effect("completed", state)))
+
+    assert (done.status, done.is_error) == ("failed", True)
+    assert answer(done.output) == {"stdout": "", "stderr": words, "truncated": False}
+
+
 def test_cancelled_effect_is_cancelled() -> None:
     (done,) = of(ToolResult, read("vibe-json", effect("cancelled", {"status": "running"})))
 
