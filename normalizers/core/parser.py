@@ -221,6 +221,12 @@ class Parser(Writer):
 
     # -- for dialects to override ---------------------------------------------------------------------------------
 
+    @staticmethod
+    def recognises(value: Line) -> bool:
+        """Whether only this dialect has such a line. For the dialects of other packages; the registry sets it to
+        `Dialect.recognises` for built-in ones."""
+        return False
+
     def inner_parsers(self) -> Iterable[Parser]:
         """The parsers that read parts of this one's lines."""
         return ()
@@ -446,7 +452,7 @@ class Parser(Writer):
 
     def _read_unclean(self, line: bytes, t: int | None) -> Skip:
         """Read a line that is not just one JSON value with unique keys."""
-        decoded = decode_line(line, self.context.limits.depth)
+        decoded = decode_line(line, self.context.limits.depth, self._is_record)
         self.repaired = decoded.repaired
         if decoded.torn and decoded.values:
             return self._read_torn(decoded, line, t)
@@ -466,6 +472,17 @@ class Parser(Writer):
             self.read_framing(line)
             return FRAMING
         return self.unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
+
+    def _is_record(self, value: Line, beside: str) -> bool:
+        """Whether an object is a line of its own, and no part of a torn line, whose first key is `beside`: the dialect
+        recognises it, or it begins with the same key, and can be read."""
+        return self.recognises(value) or (next(iter(value), None) == beside and self._can_read(value))
+
+    def _can_read(self, value: Line) -> bool:
+        try:
+            return type(self)(self.context).feed(orjson.dumps(value))[0] != UNPARSED
+        except Exception:
+            return False
 
     def _mended(self, line: bytes) -> Line | None:
         """Return the record that ends with this line, if it began with a line that is truncated."""

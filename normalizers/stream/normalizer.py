@@ -18,7 +18,7 @@ from typing import Literal, Self, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.catalog.registry import builtin, parser_class, recognise
+from tooltap.normalizers.catalog.registry import builtin, is_recognised, parser_class, recognise
 from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import Parser, Watch
@@ -72,7 +72,7 @@ class Undecided(msgspec.Struct):
 
 
 def _recognise(line: bytes, depth: int) -> str | None:
-    found = map(recognise, decode_line(line, depth).values)
+    found = map(recognise, decode_line(line, depth, is_recognised).values)
     return next((name for name in found if name is not None), None)
 
 

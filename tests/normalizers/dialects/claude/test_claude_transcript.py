@@ -131,6 +131,15 @@ def test_object_after_bookkeeping_is_read() -> None:
     assert [event.title for event in of(SessionEvent, found) if event.title] == ["T"]
 
 
+@pytest.mark.parametrize("torn", [b'{"type":"last-prompt","lastPrompt":"x', b'{"type":"last-prompt","lastPrompt":'])
+def test_object_after_torn_bookkeeping_is_read(torn: bytes) -> None:
+    begun = line("user", "u1", message={"role": "user", "content": "Hello."})
+    title = b'{"type":"ai-title","aiTitle":"T","sessionId":"s"}'
+    found = normalize("claude-transcript", [Line(orjson.dumps(begun)), Line(torn + title)], Context(stream="s"))
+
+    assert [event.title for event in of(SessionEvent, found) if event.title] == ["T"]
+
+
 def test_unknown_kinds_are_unparsed() -> None:
     found = read(line("new-kind", "u1"), line("system", "u2", subtype="new_kind", content="x"))
 
