@@ -296,7 +296,7 @@ class ClaudeTranscript(Parser):
             if self.messages.is_main and not self.replay:
                 self._describe_session(value)
             if self.state.titles.waiting:
-                self._summarized(value.get("uuid"))
+                self._summarized(str(value.get("uuid")))
             if self.agent is not None and self.agent.startswith(_SUGGESTION):
                 return self._suggested(value)
         elif (reason := _bookkeeping(value)) is not None:
@@ -373,7 +373,7 @@ class ClaudeTranscript(Parser):
             return "other-title"
         return self.messages.update_session({"title": title})
 
-    def _summarized(self, uuid: Any) -> None:
+    def _summarized(self, uuid: str) -> None:
         """Emit the summary that waits for this line."""
         title = self.state.titles.waiting.pop(uuid, None)
         if title is not None and not self.replay and not self.state.titles.is_users:

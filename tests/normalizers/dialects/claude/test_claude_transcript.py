@@ -140,6 +140,12 @@ def test_object_after_torn_bookkeeping_is_read(torn: bytes) -> None:
     assert [event.title for event in of(SessionEvent, found) if event.title] == ["T"]
 
 
+def test_line_without_an_id_has_no_summary() -> None:
+    found = read({"type": "summary", "summary": "T", "leafUuid": "u1"}, line("assistant", uuid=[]))  # type: ignore[arg-type]
+
+    assert [event.title for event in of(SessionEvent, found) if event.title] == []
+
+
 def test_unknown_kinds_are_unparsed() -> None:
     found = read(line("new-kind", "u1"), line("system", "u2", subtype="new_kind", content="x"))
 
