@@ -30,7 +30,7 @@ _PACKAGE = "tooltap."
 _CORE = f"{_PACKAGE}normalizers.core."
 _FEEDING = {"close", "fail", "feed", "feed_long", "give_up", "lost", "take_line", "take_long"}
 _READING = {
-    *("read", "read_other", "_abandon_document", "_begin", "_can_read", "_collect", "_is_record", "_read"),
+    *("read", "read_other", "_abandon_document", "_begin", "_can_read", "_collect", "_go_on", "_is_record", "_read"),
     *("_read_all", "_read_torn", "_read_unclean"),
 }
 _HARMLESS = {f"{_CORE}lines": None, f"{_CORE}parser": frozenset(_FEEDING | _READING)}

@@ -228,6 +228,7 @@ class TooltapTrace(Parser):
         """The stream's parser, set to the trace's line."""
         parser = self._parsers[name]
         parser.nest_in(self)
+        parser.earlier = self.earlier
         parser.id_prefix += self.state.streams[name].prefix
         return parser
 

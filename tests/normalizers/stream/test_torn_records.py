@@ -16,8 +16,9 @@ import pytest
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.protocol.events import SessionEvent, Unparsed
 from tooltap.protocol.stats import Statistics
-from tooltap.testing import read_recording
+from tooltap.testing import Line, normalize, read_recording
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 HTTP = {"openai-chat", "openai-responses"}
@@ -100,9 +101,10 @@ def test_record_behind_a_torn_one_is_read_as_if_alone(dialect: str) -> None:
 def test_object_inside_a_truncated_record_is_no_record(dialect: str) -> None:
     for line in recorded(dialect):
         for end in [] if line.startswith(NESTS_RECORDS) else {end for place, end in tears(line) if "behind }" in place}:
-            _, events = read(dialect, line[:end])
+            events = normalize(dialect, [Line(line[:end])])
 
-            assert [(one.kind, one.fields.reason) for one in events] == [("unparsed", "truncated")]
+            assert [one.reason for one in events if isinstance(one, Unparsed)] == ["truncated"]
+            assert all(isinstance(one, Unparsed | SessionEvent) for one in events)
 
 
 def test_records_are_torn_at_every_kind_of_place() -> None:
