@@ -113,7 +113,10 @@ def test_bookkeeping_class_is_same_without_decoding(value: dict[str, Any]) -> No
 
 
 def test_truncated_bookkeeping_is_unparsed() -> None:
-    assert statistics([Line(b'{"type":"api-request","sessionId":"s","params":{"mod')]).unparsed == 1
+    torn = b'{"type":"api-request","sessionId":"s","params":{"mod'
+    found = normalize("claude-transcript", [Line(torn)], Context(stream="s"))
+
+    assert [event.reason for event in of(Unparsed, found)] == ["truncated"]
 
 
 def test_two_objects_on_one_line_are_read() -> None:
