@@ -536,15 +536,17 @@ class Parser(Writer):
         self.state.broken = BrokenRecord()
         self.state.line -= len(fragments)
         numbers = self._numbered, self._numbers
-        for fragment in fragments:
-            self._numbered, self._numbers = State(line=fragment.number), Numbers(self.context.stream, fragment.number)
-            if fragment is fragments[0]:
-                self._begin(fragment.t)
-                outcome: Skip = self.unreadable("truncated", fragment.line, len(fragment.line))
-            else:
-                outcome = self.take_line(fragment.line, fragment.t, None)
-            self.earlier.append(outcome)
-        self._numbered, self._numbers = numbers
+        try:
+            for one in fragments:
+                self._numbered, self._numbers = State(line=one.number), Numbers(self.context.stream, one.number)
+                if one is fragments[0]:
+                    self._begin(one.t)
+                    outcome: Skip = self.unreadable("truncated", one.line, len(one.line))
+                else:
+                    outcome = self.take_line(one.line, one.t, None)
+                self.earlier.append(outcome)
+        finally:
+            self._numbered, self._numbers = numbers
 
     def _read_torn(self, decoded: Decoded, line: bytes, t: int | None) -> Skip:
         """Read the whole records of a line that has torn ones, too."""
