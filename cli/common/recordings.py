@@ -20,7 +20,7 @@ import click
 from tooltap.cli.common.guard import guard
 from tooltap.cli.common.options import dialect_option, provider_option
 from tooltap.cli.common.printing import short, warn
-from tooltap.daemon.taps.compressed import SUFFIX, Decompressor, is_compressed, plain_path
+from tooltap.traces.recording.compressed import SUFFIX, Decompressor, is_compressed, plain_path
 
 if TYPE_CHECKING:
     from tooltap.daemon.system.workers import Workers
@@ -112,21 +112,25 @@ class Recording(NamedTuple):
 
 
 def recordings(paths: tuple[Path, ...]) -> Iterator[Recording]:
-    """The files, and every `.jsonl` file below the folders. Of a folder with a manifest, the files that it lists,
-    without those of dialects that have no parser, which are counted on stderr. Raises `click.UsageError` if a folder
-    holds none."""
+    """The files, and every `.jsonl` file below the folders, also if it is compressed. Of a folder with a manifest, the
+    files that it lists, without those of dialects that have no parser, which are counted on stderr. Raises
+    `click.UsageError` if a folder holds none."""
     for path in paths:
         if not path.is_dir():
-            yield Recording(path, path.stem)
+            yield Recording(path, _scenario(Path(path.name)))
             continue
         if (path / MANIFEST).exists():
             yield from _listed(path)
             continue
-        found = sorted(path.rglob("*.jsonl"))
+        found = list(map(Path, _lines_below(str(path))))
         if not found:
             raise click.UsageError(f"there is no .jsonl file in {path}", click.get_current_context(silent=True))
         for file in found:
-            yield Recording(file, file.relative_to(path).with_suffix("").as_posix())
+            yield Recording(file, _scenario(file.relative_to(path)))
+
+
+def _scenario(file: Path) -> str:
+    return Path(plain_path(str(file))).with_suffix("").as_posix()
 
 
 def _listed(folder: Path) -> Iterator[Recording]:
@@ -144,7 +148,7 @@ def _listed(folder: Path) -> Iterator[Recording]:
     left_out: Counter[str] = Counter()
     for row in rows:
         if row.dialect in (AUTO, *dialects()):
-            yield Recording(folder / row.file, Path(row.file).with_suffix("").as_posix(), row.asked)
+            yield Recording(folder / row.file, _scenario(Path(row.file)), row.asked)
         else:
             left_out[row.dialect] += 1
     for dialect, number in sorted(left_out.items()):

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from tooltap.daemon.taps.compressed import plain_path
+from tooltap.traces.recording.compressed import plain_path
 
 MAX_NAME = 160
 """Longest name in a stream id: leaves room for hashes and a number within the limit of 200 characters."""

@@ -89,6 +89,7 @@ def parser_class(name: str) -> type[Parser]:
     """Return the parser class of a dialect, imported on first use. Raises `UnknownDialectError`."""
     if name in builtin():
         found: type[Parser] = load(builtin()[name].parser)
+        found.recognises = staticmethod(builtin()[name].recognises)  # type: ignore[method-assign, assignment]
         return found
     if name in _plugins():
         loaded: type[Parser] = _plugins()[name].load()
@@ -166,12 +167,16 @@ def recognise(value: Any) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+def is_recognised(value: dict[str, Any], _beside: str) -> bool:
+    """Whether the line decides a dialect: what `decode_line` asks while the dialect is not known."""
+    return recognise(value) is not None
+
+
 def _ask_plugin(name: str, value: dict[str, Any]) -> bool:
     """Return whether a plugin recognises the line. False if the plugin raises: its fault must not affect streams of
     other agents."""
     try:
-        rule: Callable[[dict[str, Any]], bool] | None = getattr(parser_class(name), "recognises", None)
-        return rule is not None and rule(value)
+        return parser_class(name).recognises(value)
     except Exception:
         return False
 

@@ -24,9 +24,9 @@ from tooltap.normalizers.core.calls import Calls
 from tooltap.normalizers.core.items import Context, Item
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.permissions import Permissions
-from tooltap.normalizers.core.state import OpenCall, OpenTurn, State, Times
+from tooltap.normalizers.core.state import BROKEN_BYTES, BrokenRecord, Fragment, OpenCall, OpenTurn, State, Times
 from tooltap.normalizers.core.texts import Texts
-from tooltap.normalizers.core.writer import Writer
+from tooltap.normalizers.core.writer import Numbers, Writer
 from tooltap.normalizers.wire.decode import FRAMING, OPENING_BYTES, Decoded, Documents, decode_line, is_clean
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import Event, Message, Notice, OutputRef, Reasoning, SessionEvent, Turn, Unparsed
@@ -38,6 +38,9 @@ UNPARSED_TEXT = 2_000
 WITH_EVENTS = "withEvents"
 BASE_SKIPS = frozenset({"blank", "lost", "duplicate-result"})
 """Reasons for which any dialect may skip a line."""
+
+JOINED = "joined"
+"""In `Parser.earlier`, for a line that is part of a record which ends on the current line."""
 
 MANY_OBJECTS = 1_000
 SMALL_OBJECT = 24
@@ -92,6 +95,9 @@ class Parser(Writer):
         self.extensions: list[str] = []
         """Methods of lines that were skipped as extensions of the protocol. The caller of `feed` counts and clears
         them."""
+        self.earlier: list[Skip] = []
+        """Outcomes of lines that were held back, in order: until now they had the outcome None. The caller of `feed`
+        counts and clears them."""
         self.watch: Watch | None = None
 
     @classmethod
@@ -104,11 +110,12 @@ class Parser(Writer):
 
     def feed(self, line: bytes, t: int | None = None, direction: Direction | None = None) -> tuple[str, list[Item]]:
         """Read one line. `t`: when it was received, in ms since the epoch, if known."""
+        earlier = self.let_go(line)
         outcome = self.take_line(line, t, direction)
-        return class_of(outcome), self._take()
+        return class_of(outcome), earlier + self._take()
 
     def take_line(self, line: bytes, t: int | None, direction: Direction | None) -> Skip:
-        """Like `feed`, but return the reader's outcome and leave the items in `items`.
+        """Like `feed` behind `let_go`, but return the reader's outcome and leave the items in `items`.
 
         Called for every line, so the common case avoids further calls."""
         state, context = self.state, self.context
@@ -120,6 +127,8 @@ class Parser(Writer):
         self.agent, self.parent, self.replay, self.origin = context.agent, context.parent, False, None
         self.direction = direction
         self.repaired = False
+        if state.broken.fragments:
+            return self._go_on(line, t)
         if self.GLANCES and (reason := self.glance(line)) is not None:
             return reason
         documents: Documents = state.documents
@@ -148,21 +157,33 @@ class Parser(Writer):
 
     def feed_long(self, line: LongLine, t: int | None = None) -> tuple[str, list[Item]]:
         """Read a line that exceeds the limit, of which only the head is known."""
-        return class_of(self.take_long(line, t)), self._take()
+        earlier = self.let_go(line)
+        return class_of(self.take_long(line, t)), earlier + self._take()
 
     def take_long(self, line: LongLine, t: int | None) -> Skip:
-        """Like `feed_long`, but return the reader's outcome and leave the items in `items`."""
+        """Like `feed_long` behind `let_go`, but return the reader's outcome and leave the items in `items`."""
         self._begin(t)
         return self.unreadable("too-long", line.head, line.size)
 
+    def let_go(self, line: bytes | LongLine) -> list[Item]:
+        """Read the lines that are held back, each by itself, unless `line`, which comes next, may go on with their
+        record. Adds their outcomes to `earlier`."""
+        broken: BrokenRecord = self.state.broken
+        if not broken.fragments or (isinstance(line, bytes) and broken.may_go_on_with(line)):
+            return []
+        self._let_go()
+        return self._take()
+
     def fail(self, reason: str, line: bytes, size: int, t: int | None) -> Skip:
         """Emit a line whose processing raised as `unparsed`, with only its beginning. Leaves the items in `items`."""
+        self._let_go()
         self._begin(t)
         self._restart_numbers()
         return self.unreadable(reason, line, size)
 
     def lost(self, lines: int, size: int, reason: str, t: int | None = None) -> tuple[str, list[Item]]:
         """Record `lines` lines (`size` bytes) that the publisher could not keep: one notice, numbered as the last."""
+        self._let_go()
         self.state.line += lines - 1
         self._begin(t)
         data = {"lines": lines, "bytes": size, "reason": reason}
@@ -171,6 +192,7 @@ class Parser(Writer):
 
     def close(self, reason: str, t: int | None = None) -> list[Item]:
         """End the stream: pending texts, open calls and open turns end here. Lines may still follow later."""
+        self._let_go()
         self._begin_after_line(t)
         self._restart_numbers("c")
         self._closing = True
@@ -182,6 +204,7 @@ class Parser(Writer):
     def give_up(self, index: int, t: int | None) -> list[Item]:
         """End everything that is open, as at the end of the stream, but between two lines; the state must not be used
         afterwards. `index`: number of the first event."""
+        self._let_go()
         self.begin_between_lines(index, t)
         self._closing = True
         self._abandon_document()
@@ -220,6 +243,12 @@ class Parser(Writer):
         return cls(context, msgspec.msgpack.decode(data, type=cls.state_type))
 
     # -- for dialects to override ---------------------------------------------------------------------------------
+
+    @staticmethod
+    def recognises(value: Line) -> bool:
+        """Whether only this dialect has such a line. For the dialects of other packages; the registry sets it to
+        `Dialect.recognises` for built-in ones."""
+        return False
 
     def inner_parsers(self) -> Iterable[Parser]:
         """The parsers that read parts of this one's lines."""
@@ -446,7 +475,7 @@ class Parser(Writer):
 
     def _read_unclean(self, line: bytes, t: int | None) -> Skip:
         """Read a line that is not just one JSON value with unique keys."""
-        decoded = decode_line(line, self.context.limits.depth)
+        decoded = decode_line(line, self.context.limits.depth, self._is_record)
         self.repaired = decoded.repaired
         if decoded.torn and decoded.values:
             return self._read_torn(decoded, line, t)
@@ -455,11 +484,8 @@ class Parser(Writer):
         if decoded.values:
             return self._read_all(decoded.values, line, t)
         reason = decoded.reason
-        if reason == "truncated" and line.startswith(b'{"'):
-            self.state.broken.begin(line, self.state.line)
-        elif (mended := self._mended(line)) is not None:
-            self.repaired = True
-            return self._read(mended, line, t)
+        if reason == "truncated" and line.startswith(b'{"') and self._hold_back(line, t):
+            return None
         if reason == "blank":
             return "blank"
         if reason == FRAMING and FRAMING in self.SKIPS:
@@ -467,16 +493,60 @@ class Parser(Writer):
             return FRAMING
         return self.unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
 
-    def _mended(self, line: bytes) -> Line | None:
-        """Return the record that ends with this line, if it began with a line that is truncated."""
-        whole = self.state.broken.join(line, self.state.line)
-        if whole is None:
+    def _is_record(self, value: Line, beside: str) -> bool:
+        """Whether an object is a line of its own, and no part of a torn line, whose first key is `beside`: the dialect
+        recognises it, or it begins with the same key, and can be read."""
+        return self.recognises(value) or (next(iter(value), None) == beside and self._can_read(value))
+
+    def _can_read(self, value: Line) -> bool:
+        try:
+            return type(self)(self.context).feed(orjson.dumps(value))[0] != UNPARSED
+        except Exception:
+            return False
+
+    def _hold_back(self, line: bytes, t: int | None) -> bool:
+        """Hold a line back, of which a raw newline may have broken off the rest. Returns whether there is room, and no
+        event has a number of this line."""
+        if len(line) > BROKEN_BYTES or self._numbers_of_line().events:
+            return False
+        self.state.broken.add(Fragment(line, t, self._numbered.line))
+        return True
+
+    def _go_on(self, line: bytes, t: int | None) -> Skip:
+        """Add a line to those that are held back, and read their record if it ends here."""
+        broken: BrokenRecord = self.state.broken
+        broken.add(Fragment(line, t, self._numbered.line))
+        if not line.rstrip().endswith(b"}"):
             return None
-        decoded = decode_line(whole, self.context.limits.depth)
-        if decoded.torn or len(decoded.values) != 1 or not isinstance(decoded.values[0], dict):
+        broken.tries += 1
+        text = broken.text
+        decoded = decode_line(text, self.context.limits.depth)
+        if decoded.torn or not decoded.values or not all(isinstance(value, dict) for value in decoded.values):
             return None
-        self.state.broken.lines = []
-        return decoded.values[0]
+        self.state.broken = BrokenRecord()
+        self.earlier += [JOINED] * (len(broken.fragments) - 1)
+        self.repaired = True
+        return self._read_all(decoded.values, text, t)
+
+    def _let_go(self) -> None:
+        """Read the lines that are held back, each by itself. Their events have the numbers of their lines."""
+        fragments: list[Fragment] = self.state.broken.fragments
+        if not fragments:
+            return
+        self.state.broken = BrokenRecord()
+        self.state.line -= len(fragments)
+        numbers = self._numbered, self._numbers
+        try:
+            for one in fragments:
+                self._numbered, self._numbers = State(line=one.number), Numbers(self.context.stream, one.number)
+                if one is fragments[0]:
+                    self._begin(one.t)
+                    outcome: Skip = self.unreadable("truncated", one.line, len(one.line))
+                else:
+                    outcome = self.take_line(one.line, one.t, None)
+                self.earlier.append(outcome)
+        finally:
+            self._numbered, self._numbers = numbers
 
     def _read_torn(self, decoded: Decoded, line: bytes, t: int | None) -> Skip:
         """Read the whole records of a line that has torn ones, too."""
@@ -506,7 +576,6 @@ class Parser(Writer):
 
     def _read(self, value: Any, line: bytes, t: int | None) -> Skip:
         if not isinstance(value, dict):
-            self.state.broken.join(line, self.state.line)
             return self.read_other(value, line, t)
         if self.watch is not None:
             self.watch(value, self.direction)

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
+import orjson
 
 from tooltap.normalizers.core.items import Context, Item, OutputChunk
 from tooltap.normalizers.wire.decode import Documents
@@ -358,34 +359,43 @@ class Times(msgspec.Struct, omit_defaults=True):
         self.latest = self.stated if self.past else stated
 
 
-class BrokenLine(msgspec.Struct, omit_defaults=True):
-    """A record that ends before its end, and the lines behind it: a raw newline in a string breaks a record into
-    several lines."""
+class Fragment(msgspec.Struct, array_like=True):
+    """A line that is held back because a record may go on behind it."""
 
-    lines: list[bytes] = []
+    line: bytes
+    t: int | None
+    number: int
+    """Number of the line in the ids of events."""
+
+
+class BrokenRecord(msgspec.Struct, omit_defaults=True):
+    """A record that ends before its end, and the lines behind it: a raw newline in a string breaks a record into
+    several lines. They are held back until the record is whole, or a line shows that it never will be."""
+
+    fragments: list[Fragment] = []
     size: int = 0
-    last: int = 0
-    """Number of the last of these lines."""
     tries: int = 0
     """How often it was tried to decode all of them."""
 
-    def begin(self, line: bytes, number: int) -> None:
-        self.lines, self.size, self.last, self.tries = [line], len(line), number, 0
+    def add(self, fragment: Fragment) -> None:
+        self.fragments.append(fragment)
+        self.size += len(fragment.line) + 1
 
-    def join(self, line: bytes, number: int) -> bytes | None:
-        """Add the line if it is behind the others. Return all of them if the record may end with it."""
-        if not self.lines:
-            return None
-        self.size += 1 + len(line)
-        if self.last != number - 1 or self.size > BROKEN_BYTES or self.tries >= BROKEN_TRIES:
-            self.lines = []
-            return None
-        self.lines.append(line)
-        self.last = number
-        if not line.rstrip().endswith(b"}"):
-            return None
-        self.tries += 1
-        return b"\n".join(self.lines)
+    def may_go_on_with(self, line: bytes) -> bool:
+        """Whether the line is no record of its own, and there is room for it."""
+        if self.size + len(line) > BROKEN_BYTES or self.tries >= BROKEN_TRIES or line.startswith(b'{"'):
+            return False
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return True
+        return not isinstance(value, dict) and not (
+            isinstance(value, list) and any(isinstance(item, dict) for item in value)
+        )
+
+    @property
+    def text(self) -> bytes:
+        return b"\n".join(fragment.line for fragment in self.fragments)
 
 
 BROKEN_BYTES = 65_536
@@ -411,7 +421,7 @@ class State(msgspec.Struct, kw_only=True):
     permissions: PermissionsState = msgspec.field(default_factory=PermissionsState)
     texts: TextsState = msgspec.field(default_factory=TextsState)
     documents: Documents = msgspec.field(default_factory=Documents)
-    broken: BrokenLine = msgspec.field(default_factory=BrokenLine)
+    broken: BrokenRecord = msgspec.field(default_factory=BrokenRecord)
 
 
 class SessionState(State, kw_only=True):

@@ -18,10 +18,10 @@ from typing import Literal, Self, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.catalog.registry import builtin, parser_class, recognise
+from tooltap.normalizers.catalog.registry import builtin, is_recognised, parser_class, recognise
 from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
-from tooltap.normalizers.core.parser import Parser, Watch
+from tooltap.normalizers.core.parser import JOINED, Parser, Watch
 from tooltap.normalizers.stream.bounds import bounded
 from tooltap.normalizers.stream.reset import LeftOpen, may_have_changed, place_of, reason_of, replace, restart
 from tooltap.normalizers.wire.decode import Documents, beginning, decode_line
@@ -72,7 +72,7 @@ class Undecided(msgspec.Struct):
 
 
 def _recognise(line: bytes, depth: int) -> str | None:
-    found = map(recognise, decode_line(line, depth).values)
+    found = map(recognise, decode_line(line, depth, is_recognised).values)
     return next((name for name in found if name is not None), None)
 
 
@@ -296,6 +296,7 @@ class StreamNormalizer:
         after = self._parser.state.line + lines
         try:
             _, items = self._parser.lost(lines, size, reason, t)
+            self._recount(self._parser)
         except Exception as error:
             items = self._reset(error, after, t)
         self.statistics.lines += lines
@@ -326,6 +327,7 @@ class StreamNormalizer:
         items: list[Item] = []
         try:
             items = self._parser.close(reason, t)
+            self._recount(self._parser)
             if prompt.stage != "over":
                 items = prompt.place(items, self._parser, self.context.prompt, is_end=True)
             return outputs + self._finish(items)
@@ -377,7 +379,7 @@ class StreamNormalizer:
     def _choose(self, dialect: str) -> None:
         """Set the dialect from here on."""
         parser = parser_class(dialect)(self.context)
-        parser.state.line = self._parser.state.line
+        parser.state.line, parser.state.broken = self._parser.state.line, self._parser.state.broken
         parser.partials = self._partials
         parser.watch = self._parser.watch
         self._parser = parser
@@ -395,6 +397,7 @@ class StreamNormalizer:
         skipped = statistics.skipped
         outputs: list[Output] = []
         for line in lines:
+            earlier = self._let_go(line, t, keep) if self._parser.state.broken.fragments else None
             parser = self._parser
             number = parser.state.line + 1
             before = prompt.stage, prompt.digest
@@ -412,11 +415,12 @@ class StreamNormalizer:
                 if items:
                     items = self._within_bounds(items)
                 if parser.repaired:
-                    statistics.repaired += 1
+                    statistics.repaired += 1 + parser.earlier.count(JOINED)
             except Exception as error:
                 prompt.stage, prompt.digest = before
                 head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, len(line))
                 items, skip = self._contain(error, head, size, number, t), UNPARSED
+                self._recount(parser, skip)
                 parser = self._parser
             # Nothing raises from here on: each line is counted once.
             if parser.items:
@@ -425,6 +429,8 @@ class StreamNormalizer:
                 for method in parser.extensions:
                     statistics.count_extension(method)
                 parser.extensions = []
+            if parser.earlier:
+                self._recount(parser, skip)
             statistics.lines += 1
             statistics.bytes += size
             if skip is None:
@@ -435,14 +441,39 @@ class StreamNormalizer:
                 skipped[skip] += 1
             else:
                 statistics.count_skip(skip)
+            if earlier:
+                outputs += earlier
             if items:
                 self._count(items)
                 outputs += items
             if self.on_line is not None:
                 statistics.provider = parser.provider
-                self._show(items)
+                self._show(earlier + items if earlier else items)
         statistics.provider = self._parser.provider
         return outputs
+
+    def _let_go(self, line: bytes | LongLine, t: int | None, keep: Keep | None) -> list[Output]:
+        """Return the outputs of lines that the parser held back, unless `line` may go on with them."""
+        parser = self._parser
+        try:
+            items = parser.let_go(line)
+            if keep is not None and items:
+                items = keep(items)
+        except Exception as error:
+            items = self._reset(error, parser.state.line, t)
+        self._recount(parser)
+        return self._finish(items)
+
+    def _recount(self, parser: Parser, skip: Skip = None) -> None:
+        """Count the lines that were held back, and were counted as lines with events until now. `skip`: outcome of the
+        record that they were joined to."""
+        statistics = self.statistics
+        for outcome in parser.earlier:
+            outcome = skip if outcome == JOINED else outcome
+            if outcome is not None:
+                statistics.with_events -= 1
+                statistics.count_skip(outcome)
+        parser.earlier.clear()
 
     def _show(self, outputs: Sequence[Output]) -> None:
         """Show the outputs of a line to `on_line`; if that raises, it is not called again."""
@@ -496,6 +527,7 @@ class StreamNormalizer:
         parser = self._parser
         parser.state.line = number - 1
         parser.fail(reason, head, size, t)
+        self._recount(parser)
         items, parser.items = parser.items, []
         return items
 
@@ -507,6 +539,7 @@ class StreamNormalizer:
         where = "the end of the stream" if at_end else f"line {lines}"
         text = f"{type(error).__name__} at {place_of(error)}, at {where}: the stream continues with a fresh state"
         fresh, items = replace(parser, lines, self.statistics, taken_back, t, text)
+        self._recount(parser)
         self._go_on_with(fresh)
         return items
 

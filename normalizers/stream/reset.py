@@ -29,7 +29,10 @@ PARSER_ERROR = "parser-error"
 _PACKAGE = "tooltap."
 _CORE = f"{_PACKAGE}normalizers.core."
 _FEEDING = {"close", "fail", "feed", "feed_long", "give_up", "lost", "take_line", "take_long"}
-_READING = {"read", "read_other", "_abandon_document", "_begin", "_collect", "_read", "_read_all", "_read_unclean"}
+_READING = {
+    *("read", "read_other", "_abandon_document", "_begin", "_can_read", "_collect", "_go_on", "_is_record", "_read"),
+    *("_read_all", "_read_torn", "_read_unclean"),
+}
 _HARMLESS = {f"{_CORE}lines": None, f"{_CORE}parser": frozenset(_FEEDING | _READING)}
 """Module -> functions that dispatch a line to its reader without changing calls, turns, texts or permissions. None: all
 functions of the module."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import orjson
@@ -31,6 +31,10 @@ DEPTH_OF_TEXT = 200
 """Nested containers of JSON inside a string: it becomes part of a value whose depth is limited, too."""
 _FIELD = re.compile(rb"event:|id:|retry:|: ")
 """Fields of a server-sent event other than `data`, and comments that keep the connection open."""
+
+
+IsRecord: TypeAlias = Callable[[dict[str, Any], str], bool]
+"""Whether an object is a record, and no part of one: (object, first key of the torn record in which it seems to be)."""
 
 
 class Decoded(msgspec.Struct, frozen=True):
@@ -66,13 +70,14 @@ def decode_text(text: str) -> Any:
     return value
 
 
-def decode_line(line: bytes, max_depth: int) -> Decoded:
-    """Decode a line with at most `max_depth` nested containers. Never raises."""
+def decode_line(line: bytes, max_depth: int, is_record: IsRecord | None = None) -> Decoded:
+    """Decode a line with at most `max_depth` nested containers. `is_record` is asked about the object at the end of a
+    torn record; by default, it is a part of that one. Raises only what `is_record` raises."""
     line = line.removeprefix(b"data:")
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
-        return _decode_leniently(line, max_depth)
+        return _decode_leniently(line, max_depth, is_record)
     if is_clean(line, value, max_depth):
         return Decoded([value])
     if _depth(value) > max_depth:
@@ -80,7 +85,7 @@ def decode_line(line: bytes, max_depth: int) -> Decoded:
     return Decoded([value], repaired=True)
 
 
-def _decode_leniently(line: bytes, max_depth: int) -> Decoded:
+def _decode_leniently(line: bytes, max_depth: int, is_record: IsRecord | None) -> Decoded:
     stripped = line.removeprefix(_BOM).strip(_PADDING)
     if not stripped:
         return Decoded([], repaired=bool(line.strip(b" \t\r\n")), reason="blank")
@@ -103,7 +108,12 @@ def _decode_leniently(line: bytes, max_depth: int) -> Decoded:
                     following = None
                 else:
                     following = _next_record(text, position, error.pos) if len(torn) < TEARS else None
-                torn.append((len(values), text[position:following]))
+                inner = None if is_record is None else _record_inside(text[position:following], error.pos - position)
+                if inner is not None and is_record is not None and is_record(_clean(inner.value), inner.beside):
+                    torn.append((len(values), text[position : position + inner.start]))
+                    values.append(inner.value)
+                else:
+                    torn.append((len(values), text[position:following]))
                 if following is None:
                     break
                 position = following
@@ -136,6 +146,40 @@ def _next_record(text: str, start: int, error: int) -> int | None:
         return brace
     found = _RECORD.search(text, max(start + 1, error), error + NEAR)
     return None if found is None else found.start()
+
+
+_FIRST_KEY = re.compile(r'\{\s*+"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
+_TO_BRACE = re.compile(r'(?:[^"{}]++|"(?:[^"\\]++|\\.)*+")*+([{}])', re.DOTALL)
+
+
+class _Inner(NamedTuple):
+    """The object with which a torn record ends."""
+
+    start: int
+    value: dict[str, Any]
+    beside: str
+    """The first key of the torn record."""
+
+
+def _record_inside(text: str, valid: int) -> _Inner | None:
+    """Return the object with which a torn record ends; None if it ends otherwise. Where a record is torn just before a
+    value, the next record is decoded as that value. `valid`: how much of the text is the beginning of valid JSON."""
+    end = len(text.rstrip(" \t\r\n\x00"))
+    first = _FIRST_KEY.match(text)
+    if first is None or end > valid or text[end - 1] != "}":
+        return None
+    opened: list[int] = []
+    start = position = 0
+    while position < end:
+        brace = _TO_BRACE.match(text, position, end)
+        if brace is None:  # the end is inside a string
+            return None
+        position = brace.end()
+        if brace[1] == "{":
+            opened.append(position - 1)
+        else:
+            start = opened.pop()
+    return _Inner(start, _decoder.raw_decode(text, start)[0], first[1])
 
 
 def _is_truncated(error: json.JSONDecodeError, text: str) -> bool:

@@ -148,13 +148,37 @@ def _cut_off(random: Random, lines: list[Line]) -> list[Line]:
 
 def _glue(random: Random, lines: list[Line]) -> list[Line]:
     """Join two lines, without the newline between them."""
-    at = random.randrange(len(lines))
+    return _glue_at(random.randrange(len(lines)), lines)
+
+
+def _glue_at(at: int, lines: list[Line]) -> list[Line]:
     glued = b"".join(line.data for line in lines[at : at + 2] if isinstance(line.data, bytes))
     return [*lines[:at], lines[at]._replace(data=glued), *lines[at + 2 :]]
 
 
+def _tear(random: Random, lines: list[Line]) -> list[Line]:
+    """Truncate a line anywhere, and join the next one to it."""
+    at = random.randrange(len(lines))
+    data = lines[at].data
+    if not isinstance(data, bytes):
+        return lines
+    return _glue_at(at, [*lines[:at], lines[at]._replace(data=_truncate(random, data)), *lines[at + 1 :]])
+
+
+def _break_up(random: Random, lines: list[Line]) -> list[Line]:
+    """Break a line into several ones, as raw newlines do."""
+    at = random.randrange(len(lines))
+    data = lines[at].data
+    if not isinstance(data, bytes):
+        return lines
+    ends = sorted(random.randint(0, len(data)) for _ in range(random.randint(1, 3)))
+    parts = [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True)]
+    return [*lines[:at], *(lines[at]._replace(data=part) for part in parts), *lines[at + 1 :]]
+
+
 _ORDERS: tuple[Callable[[Random, list[Line]], list[Line]], ...] = (
     _repeat_one, _repeat_one, _repeat_part, _swap, _swap, _shuffle, _drop, _drop, _cut_off, _glue,
+    _tear, _break_up, _break_up,
 )  # fmt: skip
 
 

@@ -112,6 +112,8 @@ CASES: dict[str, Case] = {
     "objects torn onto a line": Case("claude-stream", lambda n: [b'{"a":1}' * n]),
     "torn records on a line": Case("claude-stream", lambda n: [b'{"a":"x' * n]),
     "long torn records on a line": Case("claude-stream", lambda n: [(b'{"a":"' + b"x" * (n // 16)) * 16 + b'{"b":1}']),
+    "records torn before values": Case("claude-stream", lambda n: [b'{"type":{"type":1}' * n]),
+    "a long record torn before a value": Case("claude-stream", lambda n: [b'{"type":[%s{"type":1}' % (b"{}," * n)]),
     "lines behind a truncated one": Case("claude-stream", lambda n: [b'{"a":"x', *[b"}" * 50] * (n // 50)]),
     "objects of an array": Case("claude-stream", lambda n: [b"[%s]" % b",".join([b"{}"] * n)]),
     "depth": Case("claude-stream", lambda n: [b'{"m":[%s]}' % b",".join([b"[" * 150 + b"]" * 150] * (n // 100))]),

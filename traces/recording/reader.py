@@ -1,8 +1,9 @@
 """Reads traces and recordings: records of a trace, also of a process that was killed while writing, and whole streams.
 
 A file is either a trace of tooltap, whose records name their streams, or a single stream: plain lines, tapped lines, or
-the records of the ancestor's tracer, which are lines of the dialect `happier-trace`. The parts of a stream that are in
-several traces are joined, whatever the order of the files. The lines of a stream are held in memory.
+the records of the ancestor's tracer, which are lines of the dialect `happier-trace`. It may be compressed. The parts of
+a stream that are in several traces are joined, whatever the order of the files. The lines of a stream are held in
+memory.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tooltap.normalizers.stream.reset import reason_of
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.normalizers.wire.recording import Line, Recording, read_recording
 from tooltap.protocol.inputs import Direction, Lost
+from tooltap.traces.recording.compressed import open_plain, plain_path
 from tooltap.traces.recording.writer import TraceRecord
 
 _decoder = msgspec.json.Decoder(TraceRecord)
@@ -41,7 +43,7 @@ class TraceReader:
 
     def records(self) -> Iterator[TraceRecord]:
         """Yield all records: lines and marks. Raises `OSError`."""
-        with open(self.path, "rb") as file:
+        with open_plain(self.path) as file:
             for line in file:
                 self.read += len(line)
                 try:
@@ -92,19 +94,20 @@ def read_stream(source: Source, dialect: str = AUTO) -> TracedStream:
     """Read one stream. `dialect`: of recordings. Raises `OSError`."""
     if isinstance(source, TracedStream):
         return source
-    name = os.fsencode(source.stem).decode(errors="replace")  # a file's name need not be UTF-8
-    return TracedStream(name, dialect, lines=read_recording(_without_torn_end(source.read_bytes())))
+    name = os.fsencode(Path(plain_path(source.name)).stem).decode(errors="replace")  # a file's name need not be UTF-8
+    with open_plain(source) as file:
+        return TracedStream(name, dialect, lines=read_recording(_without_torn_end(file.read())))
 
 
 def size_of(source: Source) -> int:
-    """The bytes of the stream. Raises `OSError`."""
+    """The bytes of the stream; of a compressed file, those on disk. Raises `OSError`."""
     if isinstance(source, Path):
         return source.stat().st_size
     return sum(line.data.size if isinstance(line.data, LongLine) else len(line.data) for line in source.lines)
 
 
 def _is_trace(path: Path) -> bool:
-    with open(path, "rb") as file:
+    with open_plain(path) as file:
         return any(_is_record(line) for line in islice(file, SNIFFED_LINES))
 
 

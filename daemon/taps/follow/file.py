@@ -39,7 +39,6 @@ from tooltap.daemon.journal.interface import Journal, StreamInfo
 from tooltap.daemon.sessions.joining import is_file, names_session
 from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.system.clock import Clock
-from tooltap.daemon.taps.compressed import is_compressed
 from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
 from tooltap.daemon.taps.follow.overlap import OwnFiles, Span, covering, keeps, own_files, spans
@@ -62,6 +61,7 @@ from tooltap.normalizers.stream.normalizer import Keep, StreamNormalizer
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
 from tooltap.protocol.events import decode
 from tooltap.protocol.frames import DaemonFrame, ErrorFrame, Ingest
+from tooltap.traces.recording.compressed import is_compressed
 
 SESSION_BYTES = 1024 * 1024
 """Bytes at the beginning of a file that are searched for the session's id."""

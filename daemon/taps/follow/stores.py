@@ -31,9 +31,9 @@ from urllib.parse import quote
 
 import orjson
 
-from tooltap.daemon.taps.compressed import Decompressor, Decompressors, identity_of, is_compressed, plain_path
 from tooltap.normalizers.catalog.dialect import DatabaseReader, FolderReader, Query, SessionGoneError, Store
 from tooltap.normalizers.catalog.registry import load, stores
+from tooltap.traces.recording.compressed import Decompressor, Decompressors, identity_of, is_compressed, plain_path
 
 MARK_BYTES = 4_096
 BLOCK = 65_536

@@ -42,7 +42,7 @@ BOOKKEEPING = {
 (2.1.330 writes out every request and prompt). A queued prompt appears again when it is delivered: as a prompt, or as an
 attachment."""
 
-_TRANSCRIPT_LINES = {
+TRANSCRIPT_LINES = {
     "ai-title": "aiTitle",
     "cost-state": "modelUsage",
     "custom-title": "customTitle",
@@ -64,7 +64,7 @@ def _is_claude_transcript(value: dict[str, Any]) -> bool:
         # Qwen Code's own session files have the same chain of lines; those of subagents (0.24.4) are sidechains too.
         message = value.get("message")
         return "isSidechain" in value and "uuid" in value and not (isinstance(message, dict) and "parts" in message)
-    return type(kind) is str and kind in _TRANSCRIPT_LINES and _TRANSCRIPT_LINES[kind] in value
+    return type(kind) is str and kind in TRANSCRIPT_LINES and TRANSCRIPT_LINES[kind] in value
 
 
 PRODUCT = "Claude Code"

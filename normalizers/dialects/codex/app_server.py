@@ -303,7 +303,7 @@ class CodexAppServer(CodexParser):
         return calls[0].id if len(calls) == 1 else None
 
     def _answer(self, value: Line) -> Skip:
-        if "id" not in value or not ("result" in value or "error" in value):
+        if "id" not in value or not ("result" in value or value.get("error") is not None):
             return self.unparsed("unknown-type", value)
         result = record(value.get("result"))
         if self.direction == "in" or (self.direction is None and any(key in result for key in _ANSWER_KEYS)):

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.catalog.registry import UnknownDialectError, dialects, parser_class, recognise
+from tooltap.normalizers.catalog.registry import UnknownDialectError, dialects, is_recognised, parser_class, recognise
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
@@ -145,6 +145,7 @@ class TooltapTrace(Parser):
 
     def _read_traced(self, name: str, n: int, dialect: str, provider: Any, line: inputs.Line) -> Skip:
         streams: dict[str, TracedStream] = self.state.streams
+        before = len(self.items)
         traced = streams.get(name)
         if traced is not None and 1 < n <= traced.n:
             return "repeated"
@@ -166,7 +167,7 @@ class TooltapTrace(Parser):
             self.items += parser.lost(n - traced.n - 1, 0, "not in the trace", t)[1]
         traced.n = n
         self._keep_within_budget()
-        emitted = bool(self.items)  # about other streams
+        emitted = len(self.items) > before  # about other streams
         if line.size is not None:
             line_class, items = parser.feed_long(LongLine(line.line[:HEAD_BYTES], line.size), t)
         else:
@@ -210,7 +211,7 @@ class TooltapTrace(Parser):
                 return None
         if name in self.state.streams:
             return str(self.state.streams[name].dialect)
-        found = map(recognise, decode_line(line.line, self.context.limits.depth).values)
+        found = map(recognise, decode_line(line.line, self.context.limits.depth, is_recognised).values)
         return next((dialect for dialect in found if dialect is not None), None)
 
     def _context_of(self, name: str, provider: str | None) -> Context:
@@ -227,6 +228,7 @@ class TooltapTrace(Parser):
         """The stream's parser, set to the trace's line."""
         parser = self._parsers[name]
         parser.nest_in(self)
+        parser.earlier = self.earlier
         parser.id_prefix += self.state.streams[name].prefix
         return parser
 

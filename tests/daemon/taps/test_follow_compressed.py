@@ -11,11 +11,11 @@ import pytest
 import zstandard
 
 from tests.daemon.taps.following import CODEX, Follower, append, lines_of
-from tooltap.daemon.taps import compressed
 from tooltap.daemon.taps.follow import stores
 from tooltap.daemon.taps.follow.stores import Position, ReplacedError, Root, position_after, read_from, read_head, scan
 from tooltap.daemon.taps.stream_ids import recording_id, stream_name
 from tooltap.normalizers.catalog.registry import stores as known_stores
+from tooltap.traces.recording import compressed
 
 NAME = "rollout-2026-11-21T20-43-41-01a1ffd9-ba6f-7181-86d4-0540301f722d.jsonl"
 LINES = lines_of(CODEX)

@@ -103,6 +103,42 @@ def test_record_behind_a_torn_one_is_read(torn: str, whole: str) -> None:
     assert (decoded.values, decoded.torn) == ([{"b": {"c": 1}}], [(0, torn)])
 
 
+def begins_like_it(value: dict[str, Any], beside: str) -> bool:
+    return next(iter(value), None) == beside
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        *('{"b":', '{ "b" : ', '{"b":1,"c":', '{"b":{"c":', '{"b":[', '{"b":[1,', '{"b":[[],{"c":2},'),
+        *('{"b":["}{\\"",', '{"b":"{\\"","c":[{"b":1},{"c":', '{"b":[tru', '{"b":[12', '{"b":[-', '{"b":[{"c":1}'),
+    ],
+)
+@pytest.mark.parametrize("whole", ['{"b":{"b":"}"}}', '{ "b": [{"c": "\\"{"}] } \x00'])
+@pytest.mark.parametrize("behind", ["", '{"d":1}', '{"e":"x'])
+def test_record_behind_one_torn_before_a_value_is_read(torn: str, whole: str, behind: str) -> None:
+    decoded = decode_line(f"{torn}{whole}{behind}".encode(), DEPTH, begins_like_it)
+
+    assert decoded.values == [json.loads(whole.rstrip("\x00")), *([{"d": 1}] if "d" in behind else [])]
+    assert decoded.torn == [(0, torn), *([(1, behind)] if "e" in behind else [])]
+
+
+def test_records_torn_before_values_are_read_alike() -> None:
+    decoded = decode_line(b'{"b":{"b":1}{"b":[{"b":2}{"b":3}', DEPTH, begins_like_it)
+
+    assert decoded.values == [{"b": 1}, {"b": 2}, {"b": 3}]
+    assert decoded.torn == [(0, '{"b":'), (1, '{"b":[')]
+
+
+@pytest.mark.parametrize(
+    "line", ['{"b":{"c":1}', '{"b":[{"c":1},{"b":1}]', '{"b":"{\\"b\\":1}', '{"b":1,"c":"}', '[{"b":1}']
+)
+def test_part_of_a_truncated_record_is_no_record(line: str) -> None:
+    decoded = decode_line(line.encode(), DEPTH, begins_like_it)
+
+    assert (decoded.values, decoded.reason) == ([], "truncated")
+
+
 def test_records_around_torn_ones_are_read() -> None:
     decoded = decode_line(b'{"a":1}{"b":"x{"c":"y{"d":1}{"e":2}{"f"', DEPTH)
 

@@ -113,7 +113,10 @@ def test_bookkeeping_class_is_same_without_decoding(value: dict[str, Any]) -> No
 
 
 def test_truncated_bookkeeping_is_unparsed() -> None:
-    assert statistics([Line(b'{"type":"api-request","sessionId":"s","params":{"mod')]).unparsed == 1
+    torn = b'{"type":"api-request","sessionId":"s","params":{"mod'
+    found = normalize("claude-transcript", [Line(torn)], Context(stream="s"))
+
+    assert [event.reason for event in of(Unparsed, found)] == ["truncated"]
 
 
 def test_two_objects_on_one_line_are_read() -> None:
@@ -129,6 +132,21 @@ def test_object_after_bookkeeping_is_read() -> None:
     found = normalize("claude-transcript", [Line(torn)], Context(stream="s"))
 
     assert [event.title for event in of(SessionEvent, found) if event.title] == ["T"]
+
+
+@pytest.mark.parametrize("torn", [b'{"type":"last-prompt","lastPrompt":"x', b'{"type":"last-prompt","lastPrompt":'])
+def test_object_after_torn_bookkeeping_is_read(torn: bytes) -> None:
+    begun = line("user", "u1", message={"role": "user", "content": "Hello."})
+    title = b'{"type":"ai-title","aiTitle":"T","sessionId":"s"}'
+    found = normalize("claude-transcript", [Line(orjson.dumps(begun)), Line(torn + title)], Context(stream="s"))
+
+    assert [event.title for event in of(SessionEvent, found) if event.title] == ["T"]
+
+
+def test_line_without_an_id_has_no_summary() -> None:
+    found = read({"type": "summary", "summary": "T", "leafUuid": "u1"}, line("assistant", uuid=[]))  # type: ignore[arg-type]
+
+    assert [event.title for event in of(SessionEvent, found) if event.title] == []
 
 
 def test_unknown_kinds_are_unparsed() -> None:

@@ -10,12 +10,14 @@ import errno
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
-from io import FileIO
+from io import BufferedReader, FileIO, RawIOBase
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
     import zstandard
+    from _typeshed import WriteableBuffer
 
 SUFFIX = ".zst"
 MAX_BYTES = 4 * 2**30
@@ -75,6 +77,38 @@ class Decompressor:
 
     def close(self) -> None:
         self._file.close()
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a file for reading; a compressed one yields the bytes that it holds. What it returns raises `OSError` with
+    the file's name."""
+    return BufferedReader(_Decompressed(path), BLOCK) if is_compressed(path.name) else open(path, "rb")
+
+
+class _Decompressed(RawIOBase):
+    """The bytes that a compressed file holds, as an open file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._decompressor = Decompressor(FileIO(path))
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        with memoryview(buffer) as view:
+            try:
+                data = self._decompressor.read(len(view))
+            except OSError as error:
+                error.filename = str(self._path)
+                raise
+            view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._decompressor.close()
+        super().close()
 
 
 class Decompressors:
