@@ -239,26 +239,27 @@ async def test_facts_of_the_file(journal: Journal) -> None:
 async def test_session_that_is_resumed_under_a_tap(journal: Journal) -> None:
     """What its file states while the tap reports the turn says nothing of what the agent does now. The file has a total
     of $0.5 from before; the process has used $0.1, which the file has not stated when the session ends."""
-    turn, file = {"turn": "t1"}, {"stream": "file", "base": 3}
     before = (
         event(SessionEvent, "file", 1, state="started"),
-        event(Turn, "file", 2, state="started", **turn),
-        event(Turn, "file", 3, state="completed", **turn),
+        event(Turn, "file", 2, state="started", turn="t1"),
+        event(Turn, "file", 3, state="completed", turn="t1"),
     )
     stated = total("file", 500, 0, 0.5, counter="lineage", line=3, id="file:3:1", session="session-1")
     await journal.commit(commit(*before, stated, stream="file", lines=3))
-    start = event(SessionEvent, TAP, 1, state="resumed"), event(Turn, TAP, 2, state="started", **turn)
+    start = event(SessionEvent, TAP, 1, state="resumed"), event(Turn, TAP, 2, state="started", turn="t1")
     await journal.commit(
         commit(*start, total(TAP, 100, 0, 0.1, counter="process", line=2, id="tap"), stream=TAP, lines=2)
     )
     beside = step("file", 100, id="file:4:0", line=4, request="r", beside=TAP)
-    await journal.commit(commit(beside, event(SessionEvent, "file", 4, 1, state="updated", branch="main"), **file))
+    await journal.commit(
+        commit(beside, event(SessionEvent, "file", 4, 1, state="updated", branch="main"), stream="file", base=3)
+    )
 
     (session,) = await journal.sessions()
     assert (session["status"], session["turns"], session["branch"]) == ("running", 2, "main")
     assert (session["inputTokens"], session["costUsd"]) == (600, pytest.approx(0.6))
 
-    ends = event(Turn, TAP, 3, state="completed", **turn), event(SessionEvent, TAP, 3, 1, state="ended")
+    ends = event(Turn, TAP, 3, state="completed", turn="t1"), event(SessionEvent, TAP, 3, 1, state="ended")
     await journal.commit(commit(*ends, stream=TAP, base=2))
     late = step("file", 10, id="file:5:0", line=5, request="s", beside=TAP)
     await journal.commit(commit(late, stream="file", base=4))
