@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tooltap.daemon.journal.interface import PINS, Gaps, OutputSlice, StoredEvent, StreamInfo, decode_pins
+from tooltap.daemon.journal.sqlite import streams
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
 from tooltap.daemon.journal.sqlite.file import HighWater, open_read_only, read_high_water
 from tooltap.daemon.journal.sqlite.reader import KnownDamage, read, read_output
-from tooltap.daemon.journal.sqlite.streams import streams
 from tooltap.daemon.journal.sqlite.tables import get_meta, note_key, row_sum, set_meta, verified_meta
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.filters import ALL_EVENTS, Filter
@@ -210,7 +210,7 @@ class JournalFile:
         return read_output(self._connection, output_id, offset, length, unit)
 
     async def streams(self) -> list[StreamInfo]:
-        return streams(self._connection, None, None, Damages())
+        return streams.streams(self._connection, None, None, Damages())
 
     async def pinned(self) -> frozenset[str]:
         found = verified_meta(self._connection, note_key(PINS))

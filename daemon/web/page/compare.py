@@ -146,8 +146,8 @@ class _Side(NamedTuple):
     value: float | None
     is_bound: bool
 
-    def shown(self, shown: Callable[..., str | None]) -> str:
-        text = None if self.value is None else shown(self.value, is_bound=self.is_bound)
+    def shown(self, formatter: Callable[..., str | None]) -> str:
+        text = None if self.value is None else formatter(self.value, is_bound=self.is_bound)
         return f"≥ {text}" if text and self.is_bound else text or ""
 
 
