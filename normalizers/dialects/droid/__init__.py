@@ -37,19 +37,21 @@ def _is_of_droid(value: dict[str, Any], message: dict[str, Any]) -> bool:
     return len(str(value["id"])) >= 32 and "timestamp" not in message
 
 
-_STREAM_KEYS: dict[Any, set[str]] = {
-    "system": {"cwd", "tools", "model", "reasoning_effort"},
+_STREAM_KEYS = {
+    "system": {"cwd", "tools", "model"},
     "message": {"role", "id", "text"},
     "reasoning": {"id", "text"},
-    "tool_call": {"id", "toolId", "parameters"},
-    "tool_result": {"id", "toolId", "isError"},
+    "tool_call": {"id", "messageId", "toolName", "parameters"},
+    "tool_result": {"id", "messageId", "isError"},
     "completion": {"finalText", "numTurns"},
 }
+_CLAUDE_KEYS = {"uuid", "mcp_servers"}
 
 
 def _is_droid_stream(value: dict[str, Any]) -> bool:
-    keys = _STREAM_KEYS.get(value.get("type"))
-    return keys is not None and value.keys() >= keys | {"session_id"}
+    kind = value.get("type")
+    keys = _STREAM_KEYS.get(kind) if isinstance(kind, str) else None
+    return keys is not None and value.keys() >= keys | {"session_id"} and value.keys().isdisjoint(_CLAUDE_KEYS)
 
 
 PRODUCT = "Droid"

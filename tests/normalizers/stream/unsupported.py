@@ -115,26 +115,6 @@ GROK = UnsupportedAgent(
     ),
 )
 
-DROID = UnsupportedAgent(
-    "Factory Droid, `droid exec -o stream-json`",
-    "the vendor's documentation, copied in tryemerge/vibe-factory: `tasks/1846-droid-research/`",
-    _json(
-        {"session_id": "abc", "timestamp": 1762517060816},
-        {"type": "system", "subtype": "init", "cwd": "/repo", "tools": ["Read", "Execute"], "model": "m"},
-        {"type": "message", "role": "user", "id": "msg-1", "text": "run ls"},
-        {"type": "reasoning", "id": "r1", "text": "Thinking."},
-        {
-            "type": "tool_call",
-            "id": "call-1",
-            "messageId": "msg-2",
-            "toolName": "Execute",
-            "parameters": {"command": "ls"},
-        },
-        {"type": "tool_result", "id": "call-1", "messageId": "msg-3", "isError": False, "value": "total 16\n"},
-        {"type": "completion", "finalText": "Done.", "numTurns": 1, "durationMs": 3000, "usage": {"input_tokens": 10}},
-    ),
-)
-
 GOOSE = UnsupportedAgent(
     "Goose 1.51, `goose run --output-format stream-json`",
     "block/goose: `crates/goose-cli/src/session/mod.rs` (`StreamEvent`)",
@@ -323,7 +303,6 @@ UNSUPPORTED = {
     "amp": AMP,
     "anthropic-api": ANTHROPIC,
     "auggie": AUGGIE,
-    "droid": DROID,
     "goose": GOOSE,
     "grok-cli": GROK,
     "kilo": KILO,

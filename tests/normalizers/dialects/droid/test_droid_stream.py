@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.normalizers.reading import of, read, said
+from tooltap.normalizers.catalog.registry import recognise
 from tooltap.protocol.events import Notice, Reasoning, ToolResult, Turn, Usage
 
 SESSION = "7826164c-e80c-415e-8f64-aab38557213e"
@@ -87,3 +88,16 @@ def test_error_is_a_notice() -> None:
     assert [(one.level, one.code, one.text) for one in of(Notice, found)] == [
         ("error", "provider-error", "No credits.")
     ]
+
+
+def test_lines_of_2025_are_recognised() -> None:
+    """As the vendor documented them then: without `toolId` and `reasoning_effort`."""
+    older = [
+        {key: item for key, item in one.items() if key not in ("toolId", "reasoning_effort")}
+        for one in (INIT, PROMPT, THOUGHT, CALL, returned(isError=False, value="a"), ANSWER, END)
+    ]
+    for one in older:
+        assert recognise(one) == "droid-stream"
+    (done,) = of(ToolResult, read("auto", *older))
+
+    assert (done.name, done.output["stdout"]) == ("Bash", "a")
