@@ -168,6 +168,8 @@ class Importer:
             self._batch.append(OutputChunk(part.output_id, part.offset, data, part.mime_type))
             self._size += len(data)
             self._bytes += len(data)
+            if self._bytes >= BATCH_BYTES:
+                await self._flush()
 
     async def _flush(self) -> None:
         batch, self._batch, self._bytes = self._batch, [], 0
