@@ -283,9 +283,13 @@ class Acp(Parser):
             return self.unparsed("unknown-type", update)
         if role == "user" and self.sessions.is_prompted:
             return "echo"
+        report, text = record(record(update.get("_meta")).get("claudeCode")), block.get("text")
+        if type(kind := report.get("kind")) is str and type(text) is str:  # words of claude-agent-acp (0.101)
+            level = report.get("level")
+            self.notice(kind.replace("_", "-"), text, level if level in ("warning", "error") else "info")
+            return None
         self.sessions.ensure_turn()
         message_id = self.sessions.info.last_message = string(update.get("messageId"))
-        text = block.get("text")
         if text == "":
             return self._empty_chunk(update)
         if type(text) is str:
