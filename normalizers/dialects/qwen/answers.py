@@ -10,7 +10,7 @@ from typing import Any
 
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.tools.outcome import status_in_words
+from tooltap.normalizers.tools.outcome import empty_output, is_nothing, status_in_words
 from tooltap.normalizers.wire.decode import decode_text
 from tooltap.normalizers.wire.values import record, records
 
@@ -26,6 +26,8 @@ def read_qwen_answer(name: str, block: dict[str, Any]) -> Answer:
     if name == "Bash" and (shell := _shell_fields(text)) is not None:
         return _shell_answer(shell, "failed" if failed else "completed")
     if not failed:
+        if is_nothing(text, "qwen"):
+            return Answer(empty_output(name))
         return Answer({"stdout": text} if name == "Bash" else text)
     if (status := status_in_words(text, "qwen")) is not None:
         return Answer(None, status, text)
