@@ -16,6 +16,7 @@ from tooltap.normalizers.wire.values import record, records
 
 _OUTPUT = re.compile(r"\nDirectory: [^\n]*\nOutput: ")
 _EXIT = re.compile(r"\nExit Code: (?P<code>[^\n]*)\nSignal: (?P<signal>[^\n]*)")
+_IN_BACKGROUND = re.compile(r"Background shell started\.\nid: \S+\npid: \d+\n", re.ASCII)
 _NOTHING = ("(none)", "(empty)")
 _MCP_ERROR = ("MCP tool '", "' reported tool error for function call: ", " with response: [")
 
@@ -28,7 +29,9 @@ def read_qwen_answer(name: str, block: dict[str, Any]) -> Answer:
     if not failed:
         if is_nothing(text, "qwen"):
             return Answer(empty_output(name))
-        return Answer({"stdout": text} if name == "Bash" else text)
+        if name == "Bash":
+            return Answer({"stdout": text}, is_async=_IN_BACKGROUND.match(text) is not None)
+        return Answer(text)
     if (status := status_in_words(text, "qwen")) is not None:
         return Answer(None, status, text)
     if content := _mcp_content(text):
