@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -257,27 +258,29 @@ def import_(context: click.Context, file: str, journal: str | None, config: Path
     """
     import anyio
 
-    from tooltap.daemon.journal.importing import Importer, NoArchiveError
+    from tooltap.daemon.journal.importing import Importer, begins_archive
     from tooltap.daemon.journal.interface import JournalError
     from tooltap.daemon.journal.open import open_journal
 
     place = _place(journal, config)
+    lines = _split(file)
 
     async def restore() -> Imported:
+        first = next(lines, b"")
+        if not begins_archive(first):
+            raise click.ClickException(
+                f"{file} does not begin as an archive does: write it with `tooltap journal export --archive`"
+            )
         opened = await open_journal(place, "process")
         try:
             importer = Importer(opened, lambda number, reason: warn(f"{file}: line {number} is left out: {reason}"))
-            await importer.read(_split(file))
+            await importer.read(itertools.chain([first], lines))
             return importer.done
         finally:
             await opened.close()
 
     try:
         done = anyio.run(restore)
-    except NoArchiveError:
-        raise click.ClickException(
-            f"{file} does not begin as an archive does: write it with `tooltap journal export --archive`"
-        ) from None
     except (JournalError, UnreadableError) as error:
         raise click.ClickException(str(error)) from None
     say_wrapped(f"{counted(done.events, 'event')} of {counted(done.streams, 'stream')} restored")

@@ -29,10 +29,6 @@ _SEQ = re.compile(rb'\{"seq":\d+,')
 _lines = msgspec.json.Decoder(StreamLine | PinnedLine | OutputLine | Gap)
 
 
-class NoArchiveError(Exception):
-    """The lines do not begin with the state of streams: they are not an archive."""
-
-
 @dataclass
 class Imported:
     """What an import has done."""
@@ -65,11 +61,12 @@ class _Restored:
         self.written = self.skip
 
 
-def _decoded(line: bytes | LongLine) -> object:
+def begins_archive(line: bytes | LongLine) -> bool:
+    """Return whether the first line is that of an archive. Another export begins with an event or a gap."""
     try:
-        return None if isinstance(line, LongLine) else _lines.decode(line)
+        return isinstance(line, bytes) and isinstance(_lines.decode(line), StreamLine | PinnedLine)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
+        return False
 
 
 class Importer:
@@ -91,10 +88,8 @@ class Importer:
         """The latest output body, and how much of it the journal has, or gets with the batch."""
 
     async def read(self, lines: Iterable[bytes | LongLine]) -> None:
-        """Read all lines. Raises `NoArchiveError` before anything is written, and `JournalError`."""
+        """Read all lines. Raises `JournalError`."""
         for number, line in enumerate(lines, 1):
-            if number == 1 and not isinstance(_decoded(line), StreamLine | PinnedLine):
-                raise NoArchiveError
             try:
                 await self._read(line)
             except (msgspec.MsgspecError, UnicodeDecodeError, _UnreadError) as error:

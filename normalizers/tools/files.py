@@ -142,11 +142,11 @@ def _wrapped_file(text: str) -> Payload | None:
     at, start, end = min(found)
     body = text[start:end].split("\n")
     lines = [line for line in map(_WRAPPED_LINE.fullmatch, body) if line]
+    footer = next((footer for footer in map(_FOOTER.match, body) if footer), None)
     if not lines:
-        return None
+        return {"content": "", "totalLines": 0} if footer and int(footer[1]) == 0 else None
     content = "\n".join(line[2] for line in lines)
     file: Payload = {"content": content, "startLine": int(lines[0][1]), "numLines": len(lines)}
-    footer = next((footer for footer in map(_FOOTER.match, body) if footer), None)
     if footer:
         file["totalLines"] = int(footer[1])
     path = between(text[:at], "<path>", "</path>")

@@ -156,6 +156,25 @@ WORDS: tuple[Words, ...] = (
     Words("cline", r"(?s:.{0,300})NOT a tool or system failure", "denied", "Cline 3.0"),
 )  # fmt: skip
 
+_NOTHING = {
+    "claude": re.compile(r"\([\w.-]{1,80} completed with no output\)"),  # Claude Code 2.1
+    "kimi": re.compile(r"Tool output is empty\."),  # Kimi CLI 1.40
+    "pi": re.compile(r"\(no output\)"),  # Pi 0.73
+    "qwen": re.compile(r"\([\w.-]{1,80} completed with no output\)"),  # Qwen Code 0.24.4
+}
+"""Family -> what its agent says to the model in place of an output that is empty."""
+
+
+def is_nothing(text: str, family: str) -> bool:
+    """Whether an agent of this family says with this text that an output is empty."""
+    return family in _NOTHING and _NOTHING[family].fullmatch(text) is not None
+
+
+def empty_output(name: str) -> Any:
+    """An empty output of the canonical tool `name`, in a form that its family reads."""
+    return {"stdout": ""} if name == "Bash" else {"file": {"content": ""}} if name == "Read" else ""
+
+
 _COMPILED = tuple((one, re.compile(one.pattern, re.ASCII)) for one in WORDS)
 
 

@@ -77,6 +77,8 @@ def _read_claude(
         content = terminal.printed.head if terminal is not None else _unfence(text_of(update.get("content")) or "")
     block = {"content": content, "is_error": status_word(update.get("status")) not in (None, "completed")}
     stopped = stopping or kind in _ABORTED_KINDS
+    if block["is_error"] and "decisionReasonType" in (decision := record(use.response)):
+        return Answer(None, "denied", first_string(decision, "message", "decisionReason"))
     answer = read_answer(name, block, use.response, {"non_execution_kind": kind}, stopped=stopped)
     if terminal is not None and terminal.exit_code is not None and isinstance(answer.value, dict):
         return answer.replace(value={"exit_code": terminal.exit_code, **answer.value})

@@ -163,26 +163,24 @@ class Acp(Parser):
     def enter_agent(self, meta: Any) -> None:
         """Set the line's scope to the subagent that a vendor's part of an update states."""
         parent, agent = stated_lineage(meta)
-        if parent is None and agent is not None:
-            parent = self._spawner_of(agent)
         if parent is not None:
             self.agent, self.parent = agent or parent, parent
+        elif agent is not None and (spawners := self._spawners_of(agent)):
+            self.agent, self.parent = agent, spawners[0] if len(spawners) == 1 else None
 
-    def _spawner_of(self, agent: str) -> str | None:
-        """Return the call that spawned a subagent. If the wire does not state it: the only open call of an agent
-        without a known subagent."""
+    def _spawners_of(self, agent: str) -> list[str]:
+        """Return the call that spawned a subagent. If the wire does not state it: the open calls of agents without a
+        known subagent; without any, it is no subagent."""
         agents = self.state.agents
-        if agent not in agents:
-            taken = agents.values()
-            tasks = (call.wire_id or call.id for call in self.state.calls.open.values() if call.name == "Task")
-            free = [
-                call_id for call_id in tasks if call_id not in taken and self.calls.session_of(call_id) == self.session
-            ]
-            if len(free) != 1:
-                return None
+        if agent in agents:
+            return [agents[agent]]
+        taken = agents.values()
+        tasks = (call.wire_id or call.id for call in self.state.calls.open.values() if call.name == "Task")
+        free = [call_id for call_id in tasks if call_id not in taken and self.calls.session_of(call_id) == self.session]
+        if len(free) == 1:
             agents[agent] = free[0]
             keep_newest(agents, CHILDREN)
-        return agents[agent]
+        return free
 
     # -- requests -----------------------------------------------------------------------------------------------
 
@@ -283,9 +281,13 @@ class Acp(Parser):
             return self.unparsed("unknown-type", update)
         if role == "user" and self.sessions.is_prompted:
             return "echo"
+        report, text = record(record(update.get("_meta")).get("claudeCode")), block.get("text")
+        if type(kind := report.get("kind")) is str and type(text) is str:  # words of claude-agent-acp (0.101)
+            level = report.get("level")
+            self.notice(kind.replace("_", "-"), text, level if level in ("warning", "error") else "info")
+            return None
         self.sessions.ensure_turn()
         message_id = self.sessions.info.last_message = string(update.get("messageId"))
-        text = block.get("text")
         if text == "":
             return self._empty_chunk(update)
         if type(text) is str:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tooltap.normalizers.core.calls import Answer
-from tooltap.normalizers.tools.outcome import stated_status, status_in_words
+from tooltap.normalizers.tools.outcome import empty_output, is_nothing, stated_status, status_in_words
 from tooltap.normalizers.wire.decode import decode_text
 from tooltap.normalizers.wire.values import last_part, record, records, string, strings, whole
 from tooltap.protocol.events import Display
@@ -60,6 +60,8 @@ def read_answer(name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any
     if type(twin) is not dict:
         if block.get("is_error") is True:
             return _failure(name, text, None, meta, stopped)
+        if is_nothing(text, "claude"):
+            return Answer(empty_output(name))
         started = _LAUNCHED[name].match(text) if name in _LAUNCHED else None
         value = _text_value(name, content, text)
         if started is not None and name == "Task":

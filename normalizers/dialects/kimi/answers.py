@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.writer import Bodies
-from tooltap.normalizers.tools.outcome import status_in_words, status_word
+from tooltap.normalizers.tools.outcome import empty_output, is_nothing, status_in_words, status_word
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import record, records, string
@@ -94,6 +94,8 @@ def read_result(name: str, stated: StatedResult, *, lists_files: bool = False) -
 def _read(name: str, stated: StatedResult) -> Answer:
     output, message, failed, display = stated[:4]
     text = blocks_text(output)
+    if not failed and is_nothing(message or text or "", "kimi"):
+        return Answer(empty_output(name), display=display)
     if stated.is_bare and text is not None:
         answer = _read_bare(name, output, text)
         if not failed or answer.status != "completed":

@@ -13,7 +13,7 @@ from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Conversation, OpenCall, SessionState, is_short, put
 from tooltap.normalizers.core.writer import Bodies, take_bodies
-from tooltap.normalizers.tools.outcome import status_in_words
+from tooltap.normalizers.tools.outcome import is_nothing, status_in_words
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import (
     dollars,
@@ -629,7 +629,6 @@ _ENDING = re.compile(
 )
 _MATCH = re.compile(r"(.+?):(\d{1,15}): (.*)", re.ASCII | re.DOTALL)
 """A match of `grep`. Pi puts a space before the text of the line; other tools do not."""
-_NOTHING = "(no output)"
 
 
 def read_result(name: str, result: dict[str, Any], has_pictures: bool) -> Answer:
@@ -666,7 +665,7 @@ def _shell(text: str, failed: bool) -> Answer:
     if failed and ending is None:  # it never ran
         return Answer(None, status_in_words(text, "pi") or "failed", text)
     printed = text[: ending.start()] if ending else text
-    value: dict[str, Any] = {"stdout": "" if printed == _NOTHING else printed}
+    value: dict[str, Any] = {"stdout": "" if is_nothing(printed, "pi") else printed}
     if ending is None:
         return Answer(value)
     if ending["code"]:

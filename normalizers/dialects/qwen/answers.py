@@ -10,12 +10,13 @@ from typing import Any
 
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.tools.outcome import status_in_words
+from tooltap.normalizers.tools.outcome import empty_output, is_nothing, status_in_words
 from tooltap.normalizers.wire.decode import decode_text
 from tooltap.normalizers.wire.values import record, records
 
 _OUTPUT = re.compile(r"\nDirectory: [^\n]*\nOutput: ")
 _EXIT = re.compile(r"\nExit Code: (?P<code>[^\n]*)\nSignal: (?P<signal>[^\n]*)")
+_IN_BACKGROUND = re.compile(r"Background shell started\.\nid: \S+\npid: \d+\n", re.ASCII)
 _NOTHING = ("(none)", "(empty)")
 _MCP_ERROR = ("MCP tool '", "' reported tool error for function call: ", " with response: [")
 
@@ -26,7 +27,11 @@ def read_qwen_answer(name: str, block: dict[str, Any]) -> Answer:
     if name == "Bash" and (shell := _shell_fields(text)) is not None:
         return _shell_answer(shell, "failed" if failed else "completed")
     if not failed:
-        return Answer({"stdout": text} if name == "Bash" else text)
+        if is_nothing(text, "qwen"):
+            return Answer(empty_output(name))
+        if name == "Bash":
+            return Answer({"stdout": text}, is_async=_IN_BACKGROUND.match(text) is not None)
+        return Answer(text)
     if (status := status_in_words(text, "qwen")) is not None:
         return Answer(None, status, text)
     if content := _mcp_content(text):

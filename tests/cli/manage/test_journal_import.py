@@ -53,11 +53,13 @@ def test_export_that_is_no_archive(source: Path, tmp_path: Path, options: tuple[
     refused = here("journal", "import", "-", "--journal", tmp_path / "journal.db", stdin=exported)
     sentence = b"tooltap: - does not begin as an archive does: write it with `tooltap journal export --archive`\n"
     assert (refused.returncode, refused.stdout, refused.stderr) == (1, b"", sentence)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_daemon_that_runs(tmp_path: Path) -> None:
     with DaemonProcess(tmp_path) as daemon:
         daemon.wait_ready()
-        refused = here("journal", "import", "-", "--journal", tmp_path / "journal.db")
+        archive = b'{"op":"pinned","sessions":[]}\n'
+        refused = here("journal", "import", "-", "--journal", tmp_path / "journal.db", stdin=archive)
     assert refused.returncode == 1
     assert b"journal.db is used by another daemon" in refused.stderr

@@ -9,11 +9,12 @@ import orjson
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
-from tooltap.daemon.journal.importing import Imported, Importer, NoArchiveError
+from tooltap.daemon.journal.importing import Imported, Importer, begins_archive
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.journal.json_lines import archive_lines
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.core.items import OutputChunk
+from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import Usage
 
 pytestmark = pytest.mark.anyio
@@ -138,9 +139,19 @@ async def test_events_of_later_lines_come_with_their_lines(journal: Journal, arc
 
 
 @pytest.mark.parametrize(
-    "first", [b"", b"{}", b'{"seq":1,"kind":"message"}', b'{"op":"gap","from":1,"to":2,"reason":"corrupt"}']
+    "first",
+    [
+        b"",
+        b"{}",
+        LongLine(b"{", 10**9),
+        b'{"seq":1,"kind":"message"}',
+        b'{"op":"gap","from":1,"to":2,"reason":"corrupt"}',
+    ],
 )
-async def test_what_is_no_archive_changes_nothing(journal: Journal, archive: list[bytes], first: bytes) -> None:
-    with pytest.raises(NoArchiveError):
-        await restored(journal, [first, *archive])
-    assert await facts(journal) == ([], b"", [])
+def test_other_lines_begin_no_archive(first: bytes | LongLine) -> None:
+    assert not begins_archive(first)
+
+
+async def test_archive_begins_as_one(archive: list[bytes]) -> None:
+    assert begins_archive(archive[0])
+    assert begins_archive(b'{"op":"pinned","sessions":[]}')

@@ -11,12 +11,17 @@ from tests.normalizers.dialects.acp.helpers import (
     GEMINI,
     OPENCODE,
     agents_side,
+    answers,
+    chunk,
+    content,
     events,
     named,
     only,
+    prompt,
     read,
     recording,
     result_of,
+    set_up,
     statistics,
     tool,
     tool_update,
@@ -26,7 +31,7 @@ from tests.normalizers.dialects.acp.helpers import (
 from tests.normalizers.reading import answer, of
 from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
-from tooltap.protocol.events import PermissionRequest, PermissionResponse, ToolCall, ToolResult
+from tooltap.protocol.events import Message, Notice, PermissionRequest, PermissionResponse, ToolCall, ToolResult
 
 FAILING = "echo partial output; echo 'boom: something broke' >&2; exit 3"
 
@@ -235,3 +240,44 @@ def test_failure_without_a_message() -> None:
     result = only(ToolResult, events(CODEX, "write-fails"))
 
     assert (result.name, result.status, answer(result.output)) == ("Write", "failed", {})
+
+
+def test_refusal_by_the_classifier_is_denied() -> None:
+    """claude-agent-acp 0.101 in its default mode: the reason is first where the tool's own result would be, and then
+    repeated as if it were the result."""
+    reason = "Auto mode could not evaluate this action and is blocking it for safety"
+    decision = {"decisionReasonType": "classifier", "decisionReason": reason, "message": f"{reason}. Try it again."}
+    meta = {"claudeCode": {"toolName": "Bash", "toolResponse": decision}}
+    late = {"claudeCode": {"toolName": "Bash", "nonExecutionKind": "automode-parsing-error"}}
+    found = read(
+        *set_up("@agentclientprotocol/claude-agent-acp"),
+        prompt(),
+        tool("c1", kind="execute", rawInput={"command": "ls"}, _meta={"claudeCode": {"toolName": "Bash"}}),
+        tool_update("c1", status="failed", content=content(f"Permission denied: {reason}"), _meta=meta),
+        tool_update("c1", rawOutput=decision["message"], content=content(decision["message"]), _meta=late),
+    )
+    result = only(ToolResult, found)
+
+    assert (result.status, result.is_error) == ("denied", False)
+    assert answer(result.output) == {"errorMessage": decision["message"]}
+
+
+def test_words_of_the_bridge_are_a_notice() -> None:
+    """claude-agent-acp 0.101; they come in the middle of what the model says."""
+    report = {"_meta": {"claudeCode": {"kind": "informational", "level": "warning"}}}
+    found = read(
+        *set_up("@agentclientprotocol/claude-agent-acp"),
+        prompt(),
+        chunk("One "),
+        chunk("**Warning:** it is billed as before.", **report),
+        chunk("two."),
+        answers(3, stopReason="end_turn"),
+    )
+
+    assert [one.text for one in of(Message, found) if one.role == "assistant"] == ["One two."]
+    notice = only(Notice, found)
+    assert (notice.level, notice.code, notice.text) == (
+        "warning",
+        "informational",
+        "**Warning:** it is billed as before.",
+    )

@@ -130,13 +130,20 @@ def test_copilots_subagent_has_the_call_that_spawned_it_as_parent() -> None:
     assert len({call.agent for call in others} - {None}) == 1
 
 
-def test_no_parent_is_invented_where_two_calls_may_have_spawned_the_subagent() -> None:
+def test_two_subagents_at_once_have_their_own_calls_but_no_invented_parent() -> None:
     def task(call_id: str) -> Any:
         return tool(call_id, kind="other", title="Look", rawInput={"prompt": "x", "agent_type": "explore"})
 
-    meta = {"github.com/copilot": {"agentId": "a1"}}
-    found = read(task("t1"), task("t2"), tool("c", kind="read", title="x", rawInput={"path": "/a"}, _meta=meta))
-    assert of(ToolCall, found)[2].parent is None
+    def looks(call_id: str, agent: str) -> Any:
+        meta = {"github.com/copilot": {"agentId": agent}}
+        return tool(call_id, kind="read", title="x", rawInput={"path": "/a"}, _meta=meta)
+
+    found = read(looks("c0", "main"), task("t1"), task("t2"), looks("c1", "a1"), looks("c2", "a2"))
+    assert [(one.agent, one.parent) for one in of(ToolCall, found) if one.name == "Read"] == [
+        (None, None),
+        ("a1", None),
+        ("a2", None),
+    ]
 
 
 def test_copilots_exit_code_is_a_mark_beside_the_text() -> None:

@@ -188,3 +188,15 @@ def test_subagent_that_failed(stated: str, status: str) -> None:
 
     assert (done.name, done.status) == ("Task", status)
     assert "It found nothing." in done.output.values()
+
+
+def test_command_that_was_started_in_the_background_runs_on() -> None:
+    """Its first result only says that it was started (0.24.4); no line of the file states its end."""
+    output = "Background shell started.\nid: bg_a0a9b870\npid: 27854\noutput file: /t/shell-bg_a0a9b870.output\n"
+    given = {"command": "npm run watch", "is_background": True}
+    part = {"functionResponse": {"id": "c", "name": "run_shell_command", "response": {"output": output}}}
+    called = reply("a", "p", 1, {"functionCall": {"id": "c", "name": "run_shell_command", "args": given}})
+    returned = entry("r", "a", 2, "tool_result", message={"role": "user", "parts": [part]})
+    started, ended = of(ToolResult, read("qwen-chat", user("p", None, 0, "Watch."), called, returned))
+
+    assert (started.status, started.async_, ended.status, ended.synthetic) == ("completed", True, "interrupted", True)
