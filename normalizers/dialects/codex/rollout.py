@@ -216,9 +216,11 @@ class CodexRollout(CodexParser):
         state, self.replay = self.state, True
         self._close_history()
         state.copying = self.replay = state.tells_turns = False
-        total, copied = self.thread.total, state.threads.pop(self.session)
+        total, copied = self.thread.total, state.threads.pop(self.session, None)
         self.agent = state.subagent or self.agent
-        self.thread.settings, self.thread.total = self.thread.settings or copied.settings, total
+        self.thread.total = total
+        if copied is not None:
+            self.thread.settings = self.thread.settings or copied.settings
 
     def _close_history(self) -> None:
         """End the copied calls without a result."""

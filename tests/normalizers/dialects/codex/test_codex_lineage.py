@@ -13,8 +13,8 @@ from tests.normalizers.dialects.codex.helpers import plain
 from tests.normalizers.reading import of
 from tooltap.daemon.sessions.usage import SessionUsage
 from tooltap.normalizers.core.items import Context, Produced
-from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolResult, Turn, Usage, encode
-from tooltap.testing import check_recording, normalize, read_recording
+from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolResult, Turn, Unparsed, Usage, encode
+from tooltap.testing import Line, check_recording, normalize, read_recording
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 ROLLOUTS = sorted((FIXTURES / "codex-rollout").glob("*/*.jsonl"))
@@ -411,3 +411,25 @@ def test_run_of_an_unknown_version_states_no_counter() -> None:
     (usage,) = of(Usage, check_recording("codex-exec", plain({"type": "turn.started"}, ended), Context(stream="s")))
 
     assert (usage.scope, usage.counter) == ("session", None)
+
+
+def test_turn_behind_a_second_header_without_anything() -> None:
+    """As the fuzzer wrote it, of a subagent: nothing was read of the thread that it would go on with."""
+    lines = [
+        Line(orjson.dumps({"type": "session_meta", "payload": {"id": CHILD}})),
+        Line(orjson.dumps({"type": "session_meta"})),
+        Line(
+            orjson.dumps(
+                {
+                    "timestamp": "2026-11-21T20:58:12.146Z",
+                    "type": "event_msg",
+                    "payload": {"type": "task_started", "turn_id": "t"},
+                }
+            )
+        ),
+    ]
+    context = Context(stream="s", session="known", agent="child", parent="call_1")
+    found = check_recording("codex-rollout", lines, context)
+
+    assert [one.turn for one in of(Turn, found)] == ["t", "t"]
+    assert of(Unparsed, found) == []
