@@ -19,11 +19,11 @@ _PROGRAM = re.compile(
     r"(?P<folder>.*[/\\])?(?:(?P<posix>bash|zsh|sh|dash|ksh|fish)|(?P<powershell>powershell|pwsh)|(?P<cmd>cmd))(?:\.exe)?",
     re.IGNORECASE | re.DOTALL,
 )
-_POSIX_FLAGS = re.compile(r"-(?:l?i?c|c?l)")
+_POSIX_FLAGS = re.compile(r"\A-(?:l?i?c|c?l)")
 _POWERSHELL_FLAGS = re.compile(
-    r"(?:-No(?:Logo|Profile|nInteractive) |-ExecutionPolicy \w+ )*-C(?:ommand)?", re.IGNORECASE
+    r"\A(?:-No(?:Logo|Profile|nInteractive) |-ExecutionPolicy \w+ )*-C(?:ommand)?", re.IGNORECASE
 )
-_CMD_FLAGS = re.compile(r"(?:/[ds] )*/c", re.IGNORECASE)
+_CMD_FLAGS = re.compile(r"\A(?:/[ds] )*/c", re.IGNORECASE)
 _UTF8 = "[Console]::OutputEncoding=[System.Text.Encoding]::UTF8;\n"
 """What Codex puts before a script of PowerShell (0.120)."""
 MOST_WORDS = 8

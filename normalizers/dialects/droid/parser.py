@@ -211,7 +211,7 @@ class DroidStream(Parser):
     dialect = "droid-stream"
     protocol = default_provider = "droid"
     STATES_TIMES = STATES_END = True
-    SKIPS = frozenset({"empty", "repeated"})
+    SKIPS = frozenset({"empty", "repeated", "unchanged"})
     line = Lines("type")
     state_type = DroidStreamState
     state: DroidStreamState
