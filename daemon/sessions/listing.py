@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 SessionOrder: TypeAlias = Literal["seq", "time"]
@@ -135,6 +135,11 @@ class ProjectNames:
     def of(self, row: dict[str, Any]) -> str:
         """Return the name of a session's project; empty if it is not known."""
         return self.of_folder.get(folder_of(row)) or project_of(row)
+
+    def folders(self, names: Collection[str]) -> tuple[str, ...]:
+        """Return the folders with these names, unique or short; a name that none has stands for itself."""
+        found = [one for one, name in self.of_folder.items() if name in names or folder_name(one) in names]
+        return tuple(found or names)
 
 
 STATUSES = {

@@ -35,9 +35,7 @@ from tooltap.daemon.sessions.listing import (
     ProjectNames,
     SessionFilter,
     SessionPlace,
-    folder_name,
     name_of,
-    names_of,
     origins_of,
     place_of,
     status_of,
@@ -91,16 +89,10 @@ class _Filters(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
         return SessionFilter(
             status=self.status or None,
             provider=self.agent or None,
-            project=_named(folders, self.project) if self.project else None,
+            project=ProjectNames(folders).folders(self.project) if self.project else None,
             since=int(time.time() * 1_000) - PERIODS[self.period] if self.period else None,
             with_empty=bool(self.empty),
         )
-
-
-def _named(folders: Iterable[str], wanted: Words) -> tuple[str, ...]:
-    """Return the folders with these names, short or as in the list of choices."""
-    names = names_of(folders)
-    return tuple(one for one, name in names.items() if name in wanted or folder_name(one) in wanted)
 
 
 class HomeQuery(_Filters, kw_only=True, frozen=True):

@@ -100,6 +100,7 @@ class SearchQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     agent: tuple[Word, ...] = ()
     """Providers."""
     project: tuple[Word, ...] = ()
+    """Names of the projects' folders."""
     tool: tuple[Word, ...] = ()
     state: tuple[Status, ...] = ()
     """Statuses of the sessions."""
@@ -124,13 +125,13 @@ class SearchQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     def without_filters(self) -> str:
         return self.url(**dict.fromkeys(FILTERS, ()))
 
-    def request(self, now: int, **more: Any) -> SearchRequest:
+    def request(self, now: int, projects: ProjectNames, **more: Any) -> SearchRequest:
         """`now`: in milliseconds since the epoch."""
         return SearchRequest(
             query=self.text,
             session=self.session or None,
             provider=self.agent or None,
-            project=self.project or None,
+            project=projects.folders(self.project) or None,
             tool=self.tool or None,
             status=self.state or None,
             since=None if self.period is None else max(now - PERIODS[self.period], 0),
@@ -202,7 +203,9 @@ async def search_page(services: Services, query: SearchQuery) -> Result | None:
         return None
     now = wall_clock()
     most = None if query.session else PER_SESSION
-    reply = await services.requests.reply_to(query.request(now, limit=HITS, per_session=most, before=query.before))
+    names = await project_names(services.journal)
+    wanted = query.request(now, names, limit=HITS, per_session=most, before=query.before)
+    reply = await services.requests.reply_to(wanted)
     if reply.error is not None:
         return Result([], 0, 0, True, None, None, _sentence(reply), 0, None)
     found = reply.result
@@ -212,7 +215,7 @@ async def search_page(services: Services, query: SearchQuery) -> Result | None:
         unfiltered = 0 if everywhere.error is not None else everywhere.result.get("total", 0)
     next_before = found.get("next")
     return Result(
-        groups=_groups(query, found, await project_names(services.journal)),
+        groups=_groups(query, found, names),
         total=found.get("total", 0),
         found_in=found.get("foundIn", 0),
         is_complete=found["complete"],
@@ -227,10 +230,10 @@ async def search_page(services: Services, query: SearchQuery) -> Result | None:
 async def choices(journal: Journal, tools: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return the choices of each filter, with their labels. Raises `JournalError`."""
     counted = await journal.count_sessions()
-    projects = sorted(names_of(counted["project"]).items(), key=lambda one: one[1])
+    projects = sorted(names_of(counted["project"]).values())
     return {
         "agent": {one: product(one) for one in sorted(counted["provider"])},
-        "project": {folder: name for folder, name in projects if name},
+        "project": {name: name for name in projects if name},
         "tool": {one: one for one in sorted(tools)},
         "state": STATUSES,
         "period": PERIOD_WORDS,

@@ -58,11 +58,13 @@ def test_search(two: None, daemon: Running, browser: Browser) -> None:
 
     daemon.until_indexed()
     assert sorted(found("")) == ["home/app", "work/app"]
-    assert found("&project=/work/app") == ["work/app"]
+    assert found("&project=work/app") == ["work/app"]
+    assert sorted(found("&project=app")) == ["home/app", "work/app"]
+    assert found("&project=other") == []
     choices = shown(browser, "/search").one("select", name="project").all("option")[1:]
     assert [(one.attributes["value"], one.text) for one in choices] == [
-        ("/home/app", "home/app"),
-        ("/work/app", "work/app"),
+        ("home/app", "home/app"),
+        ("work/app", "work/app"),
     ]
 
 
