@@ -264,12 +264,12 @@ def test_refusal_by_the_classifier_is_denied() -> None:
 
 def test_words_of_the_bridge_are_a_notice() -> None:
     """claude-agent-acp 0.101; they come in the middle of what the model says."""
-    report = {"_meta": {"claudeCode": {"kind": "informational", "level": "warning"}}}
+    report = {"claudeCode": {"kind": "informational", "level": "warning"}}
     found = read(
         *set_up("@agentclientprotocol/claude-agent-acp"),
         prompt(),
         chunk("One "),
-        chunk("**Warning:** it is billed as before.", **report),
+        chunk("**Warning:** it is billed as before.", _meta=report),
         chunk("two."),
         answers(3, stopReason="end_turn"),
     )
