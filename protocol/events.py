@@ -407,9 +407,8 @@ class Usage(Event, tag="usage"):
     estimated_output_tokens: int | None = None
     """Present if the recorded text shows that `output_tokens` is only a lower bound: an estimate from the text."""
     beside: str | None = None
-    """Id of another stream: that of a tap, which covers the time from which this is, while this is from the agent's
-    file. What both streams state of that time counts once.
-    """
+    """Only in an agent's file: id of the stream of a tap that was running at that time. What both streams state of it
+    counts once."""
 
 
 class Notice(Event, tag="notice"):

@@ -536,8 +536,8 @@ export interface Usage extends Event {
   /** Present if the recorded text shows that `outputTokens` is only a lower bound: an estimate from the text. */
   estimatedOutputTokens?: number;
   /**
-   * Id of another stream: that of a tap, which covers the time from which this is, while this is from the agent's
-   * file. What both streams state of that time counts once.
+   * Only in an agent's file: id of the stream of a tap that was running at that time. What both streams state of
+   * it counts once.
    */
   beside?: string;
 }

@@ -220,7 +220,7 @@ LOWEST = 1.5
 
 
 class Names(NamedTuple):
-    """Names that rows show of what is not in them."""
+    """Names that a row shows, but does not have: of its project, and of the sessions that it comes from."""
 
     projects: ProjectNames
     sessions: Mapping[str, str]

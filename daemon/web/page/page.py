@@ -16,6 +16,7 @@ from tooltap.daemon.web.page import board, compare, event, home, login, search, 
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.preferences import COOKIE, PreferenceError, from_form, to_cookie
 from tooltap.daemon.web.page.routing import PageRoute, compile_templates
+from tooltap.daemon.web.page.successors import Successors
 from tooltap.daemon.web.page.tabs import tabs
 
 FRAGMENT_BYTES = 33_554_432
@@ -30,11 +31,12 @@ _STATIC = StaticFiles(packages=[("tooltap.daemon.web", "static"), ("tooltap.daem
 def routes(services: Services, logins: Logins) -> list[BaseRoute]:
     """Return the routes in the order in which they are tried."""
     fragments = Fragments(services.journal, FRAGMENT_BYTES, logins.signed_url)
+    successors = Successors(services.journal)
     return [
         *home.routes(services, fragments),
-        *tabs.routes(services),
+        *tabs.routes(services, successors),
         *share.routes(services, logins),
-        *session.routes(services, fragments),
+        *session.routes(services, fragments, successors),
         *search.routes(services),
         *event.routes(services, fragments),
         *board.routes(services, fragments),

@@ -165,8 +165,8 @@ def _timeline_url(filters: dict[str, tuple[str, ...]], **more: str | int) -> str
     return _url("/events", filters | {name: (value,) for name, value in more.items()})
 
 
-def routes(services: Services, fragments: Fragments) -> list[BaseRoute]:
-    page = _Page(services, fragments)
+def routes(services: Services, fragments: Fragments, successors: Successors) -> list[BaseRoute]:
+    page = _Page(services, fragments, successors)
     return [
         PageRoute("/sessions/{session:path}", page.session),
         Route("/map", page.map),
@@ -178,12 +178,12 @@ def routes(services: Services, fragments: Fragments) -> list[BaseRoute]:
 
 
 class _Page:
-    def __init__(self, services: Services, fragments: Fragments) -> None:
+    def __init__(self, services: Services, fragments: Fragments, successors: Successors) -> None:
         self._services = services
         self._fragments = fragments
+        self._successors = successors
         self._sessions = SessionList(services)
         self._overviews = Overviews(services.journal)
-        self._successors = Successors(services.journal)
         self._bounds = Bounds(CARDS, CARDS_BYTES, SEARCH_BYTES)
 
     async def session(self, request: Request) -> Response:

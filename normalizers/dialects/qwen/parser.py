@@ -133,8 +133,8 @@ _SKIPPED = {
 }
 _RESPONSE = "qwen-code.api_response"
 _OF_NO_MESSAGE = ("compress-", "#managed-")
-"""Parts of the ids of prompts whose answers are no messages: to sum up the history, and to extract memories. All other
-answers are messages, of the session or of a subagent."""
+"""Parts of the ids of two prompts whose answers are in no message: one asks for a summary of the history, the other for
+memories. All other answers are messages, of the session or of a subagent."""
 
 
 _WHILE_WORKING = "mid_turn_user_message"

@@ -474,10 +474,10 @@ async def test_droid_compacts(sqlite_journal: SqliteJournal) -> None:
 # -- Continue 1.5.47 --------------------------------------------------------------------------------------------------
 
 
-def continue_document(told: Iterable[int], used: Iterable[int]) -> dict[str, Any]:
-    """`told`: the requests whose answers are in the history; `used`: those of the session's total."""
+def continue_document(answered: Iterable[int], used: Iterable[int]) -> dict[str, Any]:
+    """`answered`: the requests whose answers the history has; `used`: those of the session's total."""
     history: list[dict[str, Any]] = []
-    for n in told:
+    for n in answered:
         cached = {"prompt_tokens_details": {"cached_tokens": 500}}
         tokens = {"prompt_tokens": prompt(n), "completion_tokens": answer(n), **cached}
         reply = {"role": "assistant", "content": f"answer {n}", "usage": {**tokens, "model": "fake-model"}}

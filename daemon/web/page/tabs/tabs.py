@@ -59,8 +59,8 @@ def session_tab_url(session: str, name: TabName) -> str:
     return f"{session_url(session)}/{name}"
 
 
-def routes(services: Services) -> list[BaseRoute]:
-    tabs = _Tabs(services)
+def routes(services: Services, successors: Successors) -> list[BaseRoute]:
+    tabs = _Tabs(services, successors)
     return [_TabRoute(name, tabs.endpoint(name)) for name in TITLES]
 
 
@@ -78,13 +78,13 @@ class _TabRoute(PageRoute):
 
 
 class _Tabs:
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, successors: Successors) -> None:
         self._journal = services.journal
         self._files = Digests(services.journal, ChangedFiles)
         self._spending = Digests(services.journal, Spending)
         self._todos = Digests(services.journal, TodoLists)
         self._announced = Digests(services.journal, Announced)
-        self._successors = Successors(services.journal)
+        self._successors = successors
         self._values: dict[TabName, Callable[[dict[str, Any], TabQuery], Awaitable[dict[str, Any]]]] = {
             "files": self._files_values,
             "usage": self._usage_values,
