@@ -9,7 +9,7 @@ __all__ = ["prefer"]
 
 def prefer(page: Page, **values: str) -> None:
     """Set preferences with the form. Names are those of its fields."""
-    page.locator('[popovertarget="preferences"]').first.click()
+    page.locator('[popovertarget="preferences"]').first.press("Enter")  # a live page may scroll while the mouse is down
     form = page.locator("#preferences form")
     for name, value in values.items():
         field = form.locator(f'[name="{name}"]').first
@@ -23,5 +23,6 @@ def prefer(page: Page, **values: str) -> None:
             field.fill(value)
     page.evaluate("window.isOld = true")
     form.get_by_role("button", name="Save").click()
-    page.wait_for_function("() => !window.isOld && !document.querySelector('#login')")
-    page.wait_for_load_state()
+    page.wait_for_function(
+        "() => !window.isOld && document.readyState === 'complete' && !document.querySelector('#login')"
+    )

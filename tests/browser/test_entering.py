@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.chromium import Tab, violations
 from tests.browser.serving import Site
@@ -127,6 +127,22 @@ def test_logins_are_listed_and_ended(site: Site, tab: Tab, other: Tab) -> None:
     page.locator("tr[aria-current]").get_by_role("button").click()
 
     expect(page.get_by_text("tooltap serve link")).to_be_visible()
+
+
+def test_form_is_sent_before_the_script_of_the_page_has_loaded(site: Site, page: Page, other: Tab) -> None:
+    other.expected = "403"
+    site.enter(page, "/logins")
+    site.enter(other.page)
+    other_id = other.context.cookies()[0]["value"].partition(".")[0]
+    held: list[Route] = []
+    page.route("**/static/page.js", lambda route: held.append(route))
+    page.reload(wait_until="commit")
+
+    page.get_by_role("button", name=re.compile(other_id)).click()
+
+    expect(page.locator("td", has_text=other_id)).to_have_count(0)
+    expect(page.locator("tr[aria-current]")).to_be_visible()
+    assert held
 
 
 def test_script_is_needed(site: Site, browser: Browser) -> None:

@@ -1,12 +1,12 @@
 // The script of the page: live events, expanding cards, the keyboard. Pages of the timeline are links, a card's header
-// links to its event, and preferences and filters are forms.
+// links to its event, and preferences and filters are forms (`forms.js`).
 
 import { board } from "./board.js";
 import { append, enhance, findCard, headOf, isExpanded, make, parse, patch, reload, slotOf } from "./cards.js";
 import { Feed } from "./feed.js";
 import { home } from "./home.js";
 import { Live, showConnection } from "./live.js";
-import { LoggedOut, admitted, here } from "./origin.js";
+import { here } from "./origin.js";
 import { Overview } from "./overview.js";
 import { palette, submits } from "./palette.js";
 import { reveal } from "./rows.js";
@@ -19,7 +19,6 @@ const MAX_KEY = 1_000; // characters of the key of an unfinished text, to name i
 const TOO_MANY = 300; // messages in one frame
 
 history.replaceState(history.state, "", here() + location.hash); // without the pass
-addEventListener("submit", submit);
 const main = document.querySelector("#timeline");
 enhance(document);
 for (const button of document.querySelectorAll("button[data-copy]")) copies(button);
@@ -241,20 +240,6 @@ function keyboard(feed, overview) {
     event.preventDefault();
     keys[event.key]();
   });
-}
-
-// Forms that change something need a signature in their address, like everything that cannot send a header.
-async function submit(event) {
-  const form = event.target;
-  if (form.method !== "post") return;
-  event.preventDefault();
-  try {
-    form.action = await admitted(form.getAttribute("action"));
-    form.submit();
-  } catch (error) {
-    if (error instanceof LoggedOut) location.reload();
-    else console.warn(error);
-  }
 }
 
 function copies(button) {

@@ -16,6 +16,7 @@ from tests.daemon.web.page.reading import hrefs, prefer, read, section, seqs, sh
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.protocol.events import SessionEvent, Usage
 
+SCRIPTS = ["/static/forms.js", "/static/page.js"]
 HOSTILE = "\"><script>alert(1)</script>' \x1b]0;x\x07\u202egnp.exe"
 
 
@@ -352,7 +353,7 @@ def test_hostile_names_are_text(daemon: Running, browser: Browser) -> None:
         page = read(answer.body)
         scripts = [one.attributes.get("src") for one in page.all("script")]
         assert answer.status == 200
-        assert scripts in ([], ["/static/page.js"])
+        assert scripts in ([], SCRIPTS)
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", page.one("main").text if page.all("main") else page.text)
         assert not any(name.startswith("on") for one in page.all("a") for name in one.attributes)
 
@@ -365,7 +366,7 @@ def test_page_has_no_inline_or_foreign_resources(daemon: Running, browser: Brows
 
     for target in ("/", "/events/3", "/events?text=x", "/events?before=x"):
         page = read(browser.get(target).body)
-        assert [one.attributes["src"] for one in page.all("script")] == ["/static/page.js"]
+        assert [one.attributes["src"] for one in page.all("script")] == SCRIPTS
         assert all(one.attributes["href"].startswith("/static/") for one in page.all("link"))
         assert not page.all("style")
         assert not page.all("img")

@@ -1,0 +1,16 @@
+// Forms that change something: their address needs a signature, like everything that cannot send a header. This is no
+// module, because modules run after the page is shown, and the daemon refuses a form that is sent before.
+
+addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (form.method !== "post") return;
+  event.preventDefault();
+  const { LoggedOut, admitted } = await import("./origin.js");
+  try {
+    form.action = await admitted(form.getAttribute("action"));
+    form.submit();
+  } catch (error) {
+    if (error instanceof LoggedOut) location.reload();
+    else console.warn(error);
+  }
+});
