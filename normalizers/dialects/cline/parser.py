@@ -48,6 +48,13 @@ class ClineState(SessionState, kw_only=True):
     """The main agent."""
     spawned: dict[str, str | None] = msgspec.field(default_factory=dict)
     """Subagent -> id of the call that spawned it, if that is known."""
+    active: list[str] = msgspec.field(default_factory=list)
+    """Subagents that have started and not ended, by the hooks."""
+    ended: list[str] = msgspec.field(default_factory=list)
+    """Subagents that have ended, whose `done` may follow."""
+    calling: list[str | None] = msgspec.field(default_factory=list)
+    """Agents of the `tool_call` hooks whose calls have not begun: None for the main agent, empty if undecided."""
+    is_root_ended: bool = False
     writing: str | None = None
     """The kind of text that is being received."""
     emitted_kinds: list[str] = msgspec.field(default_factory=list)
@@ -68,8 +75,10 @@ class ClineJson(Parser):
     """The `cline-json` dialect: `cline --json`.
 
     Learned from Cline 3.0.65. `agent_event` lines hold one content at a time (text, reasoning, a tool); `hook_event`
-    lines name the session and its agents. The prompt is not on the wire. A run ends three times: with the `agent_end`
-    hook, `done`, and `run_result`; only the last has the model and the duration.
+    lines name the session and its agents. Events name no agent: theirs is the one that the hooks before them leave.
+    While several subagents run, only a call is theirs whose hooks name one agent alone; everything else counts as the
+    main agent's. The prompt is not on the wire. A run ends three times: with the `agent_end` hook, `done`, and
+    `run_result`; only the last has the model and the duration. With several subagents some `done` are missing.
     """
 
     dialect = "cline-json"
@@ -98,6 +107,8 @@ class ClineJson(Parser):
         event = record(value.get("event"))
         if "agentId" in event:
             self._enter_agent(event)
+        else:
+            self._infer_agent(event)
         return self.event.read(self, event, line=value)
 
     def _enter_agent(self, value: Line) -> None:
@@ -110,6 +121,21 @@ class ClineJson(Parser):
         if isinstance(value.get("parentAgentId"), str) or is_other:
             if agent not in state.spawned:
                 self._learn_spawner(agent, string(value.get("parentAgentId")))
+            self.agent, self.parent = agent, state.spawned.get(agent)
+
+    def _infer_agent(self, event: Line) -> None:
+        """Set the agent of an event that names none."""
+        state, kind, is_tool = self.state, event.get("type"), event.get("contentType") == "tool"
+        candidates: set[str | None] = set(state.active)
+        if kind == "content_start" and is_tool:
+            candidates = set(state.calling)
+            state.calling = ["" if len(candidates) > 1 else agent for agent in state.calling[1:]]
+        elif is_tool:  # the call knows its agent
+            return
+        elif kind == "done":
+            candidates = set(state.ended)
+        agent = candidates.pop() if len(candidates) == 1 else None
+        if agent:
             self.agent, self.parent = agent, state.spawned.get(agent)
 
     def _learn_spawner(self, agent: str, parent: str | None) -> None:
@@ -128,21 +154,39 @@ class ClineJson(Parser):
     @line("hook_event")
     def _hook(self, value: Line) -> Skip:
         self._enter_agent(value)
+        name = value.get("hookEventName")
+        self._follow_agents(name)
         if self.agent is not None:  # its task is another, but the session is its parent's
             return "hook"
         if session := string(value.get("taskId")):
             self.set_session(session)
-        name = value.get("hookEventName")
         if name == "agent_error":
             self.state.outcome = self.state.outcome or "failed"
         if name != "agent_start":
             return None if self.items else "hook"
         self._finish_turn()
         self.state.root, self.state.spawned = string(value.get("agentId")), {}
+        self.state.active, self.state.ended, self.state.calling, self.state.is_root_ended = [], [], [], False
         self.state.used, self.state.earlier = {}, None
         self.begin_session(None)
         self.start_turn()
         return None
+
+    def _follow_agents(self, hook: Any) -> None:
+        """Remember which agents are active, and which of them call tools."""
+        state, agent = self.state, self.agent
+        if hook == "tool_call":
+            if len(state.calling) < MANY_AGENTS:
+                state.calling.append(agent)
+        elif agent is None:
+            state.ended.clear()
+            state.is_root_ended = hook == "agent_end"
+        elif hook == "agent_start" and agent not in state.active:
+            if len(state.active) < MANY_AGENTS:
+                state.active.append(agent)
+        elif hook == "agent_end" and agent in state.active:
+            state.active.remove(agent)
+            state.ended.append(agent)
 
     @event("iteration_start")
     def _step_start(self, event: Line) -> Skip:
@@ -156,7 +200,8 @@ class ClineJson(Parser):
         outcome = _outcome(reason)
         if outcome == "failed" and (words := string(event.get("text"))):
             self.notice("provider-error", words, "error")
-        if self.agent is None:
+        is_of_turn = self.state.is_root_ended or not self.state.spawned or "agentId" in event
+        if self.agent is None and is_of_turn:
             self.state.outcome, self.state.reason = outcome, reason
             self.state.usage = _tokens(record(event.get("usage")), "totalCost")
 
@@ -212,7 +257,7 @@ class ClineJson(Parser):
         if not used:
             return "empty"
         self.ensure_turn()
-        for field, figure in used.items():
+        for field, figure in used.items() if self.agent is None else ():
             self.state.used[field] = self.state.used.get(field, 0) + (figure or 0)
         self.emit(Usage, scope="step", **used)
         return None

@@ -360,12 +360,103 @@ def test_subagent_has_no_turn_and_no_session_of_its_own(parent: Any) -> None:
         {**child, "hookEventName": "agent_end"},
         event("content_end", **task, output="Found it."),
         text("Done.", event_type="content_end"),
+        {**START, "hookEventName": "agent_end"},
         event("done", reason="completed"),
     )
 
     assert turns(found) == [("t1", "started", False), ("t1", "completed", False)]
     assert {one.session for one in found} == {"one"}
     assert [(one.call_id, one.agent, one.parent) for one in of(ToolCall, found)] == [("t", None, None), ("k", "b", "t")]
+
+
+def hook(name: str, agent: str) -> dict[str, Any]:
+    return {**START, "hookEventName": name, "agentId": agent, "parentAgentId": None if agent == "a" else "a"}
+
+
+def begins(call_id: str, name: str) -> dict[str, Any]:
+    return event("content_start", contentType="tool", toolCallId=call_id, toolName=name, input={})
+
+
+def ends(call_id: str, name: str) -> dict[str, Any]:
+    return event("content_end", contentType="tool", toolCallId=call_id, toolName=name, output="Done.")
+
+
+def test_events_are_of_the_agent_that_the_hooks_leave() -> None:
+    """The order is that of a run of Cline 3.0.65 whose subagent ran a command: only hooks name agents."""
+    found = read(
+        "cline-json",
+        START,
+        event("usage", inputTokens=10, outputTokens=1),
+        hook("tool_call", "a"),
+        begins("t", "spawn_agent"),
+        hook("agent_start", "b"),
+        text("I look."),
+        event("usage", inputTokens=20, outputTokens=2),
+        text("I look.", event_type="content_end"),
+        hook("tool_call", "b"),
+        begins("k", "run_commands"),
+        hook("tool_result", "b"),
+        ends("k", "run_commands"),
+        hook("agent_end", "b"),
+        event("done", reason="error", text="It broke.", usage={"inputTokens": 20, "outputTokens": 2}),
+        hook("tool_result", "a"),
+        ends("t", "spawn_agent"),
+        text("Done.", event_type="content_end"),
+        hook("agent_end", "a"),
+        event("done", reason="completed", usage={"inputTokens": 10, "outputTokens": 1}),
+        {"ts": TS, "type": "run_result", "finishReason": "completed", "aggregateUsage": used(10, 0.0)},
+    )
+
+    assert [(one.text, one.agent, one.parent) for one in of(Message, found)] == [
+        ("I look.", "b", "t"),
+        ("Done.", None, None),
+    ]
+    assert [(one.call_id, one.agent, one.parent) for one in of(ToolCall, found)] == [("t", None, None), ("k", "b", "t")]
+    assert [(one.text, one.agent) for one in of(Notice, found)] == [("It broke.", "b")]
+    assert [(one.scope, one.agent, one.input_tokens) for one in of(Usage, found)] == [
+        ("step", None, 10),
+        ("step", "b", 20),
+        ("turn", None, 10),
+        ("session", None, 10),
+    ]
+    assert turns(found) == [("t1", "started", False), ("t1", "completed", False)]
+
+
+def test_hooks_of_two_agents_at_once_decide_nothing() -> None:
+    """A call may be either's. The first of them to end says `done`; that is no end of the turn."""
+    found = read(
+        "cline-json",
+        START,
+        hook("tool_call", "a"),
+        hook("tool_call", "a"),
+        begins("t", "spawn_agent"),
+        begins("u", "spawn_agent"),
+        hook("agent_start", "b"),
+        hook("agent_start", "c"),
+        hook("tool_call", "b"),
+        hook("tool_call", "c"),
+        begins("k", "run_commands"),
+        begins("l", "run_commands"),
+        hook("tool_call", "c"),
+        begins("m", "run_commands"),
+        hook("agent_end", "c"),
+        hook("agent_end", "b"),
+        event("done", reason="error", usage={"inputTokens": 20, "outputTokens": 2}),
+        hook("tool_result", "a"),
+        ends("t", "spawn_agent"),
+        hook("agent_end", "a"),
+        {"ts": TS, "type": "run_result", "finishReason": "completed", "usage": used(10, 0.0)},
+    )
+
+    assert [(one.call_id, one.agent) for one in of(ToolCall, found)] == [
+        ("t", None),
+        ("u", None),
+        ("k", None),
+        ("l", None),
+        ("m", "c"),
+    ]
+    assert [(one.scope, one.input_tokens) for one in of(Usage, found)] == [("turn", 10)]
+    assert turns(found) == [("t1", "started", False), ("t1", "completed", False)]
 
 
 def test_tools_of_a_known_server() -> None:
