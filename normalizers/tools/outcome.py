@@ -175,6 +175,15 @@ def empty_output(name: str) -> Any:
     return {"stdout": ""} if name == "Bash" else {"file": {"content": ""}} if name == "Read" else ""
 
 
+_NO_CONTENT = re.compile(r"Cannot display content of (?:binary|SVG) file(?: larger than \w{1,10})?: [^\n]+")
+"""What Gemini CLI and Qwen Code say to the model in place of a file (`fileUtils.ts` of both)."""
+
+
+def is_no_content(text: str) -> bool:
+    """Whether an agent says with this text that it does not show what is in a file."""
+    return _NO_CONTENT.fullmatch(text) is not None
+
+
 _COMPILED = tuple((one, re.compile(one.pattern, re.ASCII)) for one in WORDS)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from tooltap.normalizers.core.calls import Answer
-from tooltap.normalizers.tools.outcome import error_words, stated_status, status_in_words, status_word
+from tooltap.normalizers.tools.outcome import error_words, is_no_content, stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import record, string
 from tooltap.protocol.events import Display
@@ -313,6 +313,8 @@ _SUBAGENT_FAILED = re.compile(r"Subagent '[^'\n]*' failed\. Error: (.*)", re.DOT
 
 def _read_file(text: str) -> Answer:
     """Read a file's text. A long file arrives in parts (`read-file.ts`)."""
+    if is_no_content(text):
+        return Answer({"message": text})
     cut = _CUT_FILE.fullmatch(text)
     if cut is None:
         return Answer(text)

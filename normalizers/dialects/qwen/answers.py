@@ -10,7 +10,7 @@ from typing import Any
 
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.dialects.claude.answers import text_of
-from tooltap.normalizers.tools.outcome import empty_output, is_nothing, status_in_words
+from tooltap.normalizers.tools.outcome import empty_output, is_no_content, is_nothing, status_in_words
 from tooltap.normalizers.wire.decode import decode_text
 from tooltap.normalizers.wire.values import record, records
 
@@ -29,6 +29,8 @@ def read_qwen_answer(name: str, block: dict[str, Any]) -> Answer:
     if not failed:
         if is_nothing(text, "qwen"):
             return Answer(empty_output(name))
+        if name == "Read" and is_no_content(text):
+            return Answer({"message": text})
         if name == "Bash":
             return Answer({"stdout": text}, is_async=_IN_BACKGROUND.match(text) is not None)
         return Answer(text)

@@ -1,4 +1,4 @@
-"""Where an output is empty, an agent's own words for that are no content."""
+"""Where an output is empty or is not shown, an agent's own words for that are no content."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.normalizers.dialects.gemini.helpers import HEADER, call, message, response
 from tests.normalizers.reading import answer, of, read
 from tooltap.protocol.events import ToolResult
 
@@ -57,6 +58,11 @@ def opencode(name: str, given: dict[str, Any], text: str) -> list[Any]:
     return [{"type": "tool_use", "timestamp": 1, "sessionID": "ses_1", "part": {**part, "state": state}}]
 
 
+def gemini(name: str, given: dict[str, Any], text: str) -> list[Any]:
+    answered = call("c", name, result=[response("c", name, output=text)])
+    return [HEADER, message("g", "gemini", "", toolCalls=[{**answered, "args": given}])]
+
+
 FILE = {"file_path": "/w/a"}
 COMMAND = {"command": "true"}
 WRAPPED = "<path>/w/a</path>\n<type>file</type>\n<content>\n\n(End of file - total 0 lines)\n</content>"
@@ -76,6 +82,22 @@ def test_empty_file(dialect: str, lines: list[Any]) -> None:
     (done,) = of(ToolResult, read(dialect, *lines))
 
     assert (done.name, done.status, answer(done.output)["file"]["content"]) == ("Read", "completed", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Cannot display content of binary file: logo.bin",
+        "Cannot display content of SVG file larger than 1MB: map.svg",
+    ],
+)
+@pytest.mark.parametrize(("dialect", "lines"), [("gemini-chat", gemini), ("qwen-chat", qwen)], ids=["gemini", "qwen"])
+def test_file_that_is_not_shown(dialect: str, lines: Any, text: str) -> None:
+    """The words are those of both agents' source (`fileUtils.ts`)."""
+    (done,) = of(ToolResult, read(dialect, *lines("read_file", FILE, text)))
+
+    assert (done.name, done.status) == ("Read", "completed")
+    assert answer(done.output) == {"message": text}
 
 
 @pytest.mark.parametrize(
