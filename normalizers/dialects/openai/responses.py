@@ -189,12 +189,15 @@ class OpenAIResponses(Parser):
         self._fail_turn()
         state.receiving, state.error = True, None
         state.items, state.items_read, state.waiting = {}, {}, {}
-        model = response.get("model")
-        if isinstance(model, str) and model != state.model:
-            self.emit(SessionEvent, state="updated" if state.model else "started", model=model)
-            state.model = model
+        self._learn_model(response)
         self.ensure_turn()
         return None if self.items else "unchanged"
+
+    def _learn_model(self, response: Line) -> None:
+        model = response.get("model")
+        if isinstance(model, str) and model != self.state.model:
+            self.emit(SessionEvent, state="updated" if self.state.model else "started", model=model)
+            self.state.model = model
 
     def _response(self, response: Line) -> Skip:
         """Read a whole response; one that the server has not finished is only progress."""
@@ -206,6 +209,7 @@ class OpenAIResponses(Parser):
             return "unchanged"
         if not state.receiving:
             self._begin_response(response)
+        self._learn_model(response)
         for index, item in enumerate(records(response.get("output"))):
             if str(index) not in state.items_read:
                 self._read_item(str(index), item, is_whole=True)
@@ -262,7 +266,8 @@ class OpenAIResponses(Parser):
 
     @line("response.output_item.added", "response.output_item.done", item=dict)
     def _item(self, value: Line) -> Skip:
-        state, item, place = self.state, value["item"], str(value.get("output_index"))
+        state, item = self.state, value["item"]
+        place = self._place(value, item.get("id"))
         is_whole = value["type"] == "response.output_item.done"
         if place in state.items_read:
             return "unchanged"
@@ -274,6 +279,14 @@ class OpenAIResponses(Parser):
         if is_whole:
             state.items_read[place] = None
         return self._read_item(place, item, is_whole=is_whole)
+
+    def _place(self, value: Line, item_id: Any) -> str:
+        """The index of an item in the output. A server that states none (llama.cpp) sends the items in their order."""
+        if (index := value.get("output_index")) is not None:
+            return str(index)
+        items = self.state.items
+        known = (place for place in reversed(items) if items[place] == item_id)
+        return next(known, str(len(items)))
 
     def _read_item(self, place: str, item: Line, *, is_whole: bool) -> Skip:
         self.ensure_turn()
@@ -309,7 +322,7 @@ class OpenAIResponses(Parser):
     @line(*_TEXT_DELTAS, delta=str)
     def _delta(self, value: Line) -> Skip:
         role, key, mark = _TEXT_DELTAS[value["type"]]
-        place, block = str(value.get("output_index")), whole(value.get(key)) or 0
+        place, block = self._place(value, value.get("item_id")), whole(value.get(key)) or 0
         message_id = self.state.items.get(place)
         self.ensure_turn()
         text_key = f"{place}.{mark}{block}"
