@@ -57,7 +57,7 @@ def test_file_is_downloaded_and_runs_nothing(site: Site, page: Page, browser: Br
     markdown = saved(page, "Markdown", tmp_path)
 
     assert (html.name, markdown.name) == ("shared.html", "shared.md")
-    assert page.url.endswith("/share")
+    expect(page).to_have_url(re.compile("/share$"))
     assert SECRET not in html.read_text() + markdown.read_text()
     assert "## Turn 2" in markdown.read_text()
     with Tab(browser) as tab:
