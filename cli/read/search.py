@@ -28,6 +28,7 @@ from tooltap.cli.common.printing import (
 )
 from tooltap.cli.read.sessions import NO_EVENTS, STATUSES, find_session
 from tooltap.daemon.formats import counted
+from tooltap.daemon.sessions.listing import folder_name
 
 PER_SESSION = 3
 """Hits shown of each session, unless only one is searched."""
@@ -197,7 +198,7 @@ def print_hits(answer: dict[str, Any]) -> None:
 
 def _print_session(name: str, session: dict[str, Any], shown: int, width: int) -> None:
     hits = session.get("hits") or shown
-    project = str(session.get("project") or "").rpartition("/")[2]
+    project = folder_name(str(session.get("project") or ""))
     about = [
         session.get("provider"),
         project,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from tooltap.normalizers.catalog.registry import worktrees
+from tooltap.normalizers.tools.files import WINDOWS
 
-_WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _NAME, _NAME_ON_WINDOWS = re.compile(r"[^/]+"), re.compile(r"[^/\\]+")
 _HOMES = frozenset({"home", "users"})
 
@@ -20,7 +20,7 @@ def project_of_path(path: str, *, is_repository: bool = False) -> str:
     `.worktrees/NAME` and `worktrees/NAME` lie in the repository, `.claude/worktrees/NAME` and the like in a hidden
     folder of it, and some agents have a folder for worktrees of all repositories (`Agent.worktrees`).
     `is_repository`: the path is known to be a repository, so a plain folder `worktrees` above it says nothing."""
-    names = list((_NAME_ON_WINDOWS if _WINDOWS.match(path) else _NAME).finditer(path))
+    names = list((_NAME_ON_WINDOWS if WINDOWS.match(path) else _NAME).finditer(path))
     words = [one[0] for one in names]
     for at in range(len(names)):
         for pattern in worktrees():

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from pathlib import PurePosixPath
+from pathlib import PureWindowsPath
 from time import thread_time
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -234,7 +234,7 @@ def _lexer(language: str | None, path: str | None) -> Lexer | None:
     """Return a lexer; None for plain text and languages unknown to Pygments."""
     if language:
         return _lexer_of_language(language)
-    return _lexer_of_name(PurePosixPath(path).name) if path else None
+    return _lexer_of_name(PureWindowsPath(path).name) if path else None
 
 
 @lru_cache(maxsize=256)

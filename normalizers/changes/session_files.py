@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tooltap.normalizers.changes.content import Content, hunks_of, split_lines, unified
-from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, absolute, relative, steps
+from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, steps
+from tooltap.normalizers.tools.files import absolute, relative
 from tooltap.protocol.replies import ChangeKind, FileChange, FileDiff, Hunk
 
 MAX_TEXT = 1_048_576
@@ -285,7 +286,7 @@ class SessionFiles:
         return (file for file in [*self._files.values(), *self._gone] if file.calls)
 
     def _shown(self, path: str) -> str:
-        return relative(path, self._cwd)
+        return relative(path, absolute(self._cwd, None) if self._cwd else None)
 
     def _note_call(self, seq: int, kind: str, event: dict[str, Any]) -> None:
         key = (event["stream"], event["callId"])

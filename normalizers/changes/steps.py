@@ -5,8 +5,6 @@ A step names a file as the call does. It is a change, or something that the call
 
 from __future__ import annotations
 
-import posixpath
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -254,25 +252,3 @@ FILE_TOOLS: dict[str, Callable[[Payload, Payload], Iterator[Step]]] = {
     "move": _move,
 }
 """Name of the tool -> reader of its calls. A tool without a row changes no file that we know of."""
-
-
-# -- paths: absolute with the session's directory, and relative to it for people ----------------------------------
-
-_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-
-
-def absolute(path: str, cwd: str | None) -> str:
-    """The absolute path without `.` and `..`; relative if the directory is not known."""
-    path = path.removeprefix("file://")
-    if _DRIVE.match(path) or _DRIVE.match(cwd or ""):
-        path = path.replace("\\", "/")
-        cwd = cwd.replace("\\", "/") if cwd else cwd
-        if _DRIVE.match(path):
-            return posixpath.normpath(path)
-    return posixpath.normpath(posixpath.join(cwd or "", path))
-
-
-def relative(path: str, cwd: str | None) -> str:
-    """The path relative to the directory; unchanged if it is outside."""
-    start = f"{absolute(cwd, None).rstrip('/')}/" if cwd else ""
-    return path.removeprefix(start)

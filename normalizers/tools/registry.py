@@ -459,8 +459,7 @@ def _path(value: Any, cwd: str | None, length: int) -> str:
             return ""
         first, others = paths[0], len(paths) - 1
     text = _one_line(first)
-    if cwd:
-        text = text.removeprefix(cwd.rstrip("/") + "/")
+    text = files.relative(text, cwd)
     if others:
         text = f"{text} +{others}"
     return text if len(text) <= length else f"…{text[1 - length :]}"
