@@ -1,6 +1,6 @@
 """Tool calls: identity, updates, results, and what is left open.
 
-A call is identified by its id within the stream, never by order. Each call goes through these states:
+A call is identified by its id within its session, never by order. Each call goes through these states:
 
     (unknown) ── open ──▶ open ── answer ──▶ done
         │                  │ ▲                │
@@ -19,10 +19,11 @@ Providers skip steps, so every transition repairs what is missing:
 A call that is done leaves a `Tombstone`, so that late lines about it are recognised. Tombstones are bounded; the oldest
 goes first.
 
-Every `call_id` that dialects pass is the wire's, and means the newest call that has it, as some providers reuse ids.
-The first call keeps the wire's id; a later one is `<turn>/<id>`, or `<turn>/<id>-<n>` where the turn has that one, too,
-and `<id>-<n>` outside of turns. A line that shows a call under the id of one that is done either repeats that call or
-begins another: `repeats` has the rule.
+Every `call_id` that dialects pass is the wire's, and means the newest call of the line's session that has it: some
+providers reuse ids, and the sessions of one connection know nothing of each other's. The first call keeps the wire's
+id; a later one is `<turn>/<id>`, or `<turn>/<id>-<n>` where the turn has that one, too, and `<id>-<n>` outside of
+turns. A line that shows a call under the id of one that is done either repeats that call or begins another: `repeats`
+has the rule.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Calls:
 
     def id_of(self, call_id: str) -> str:
         """Return the call's id in events for its id on the wire."""
-        return self._writer.id_of_call(call_id) if self._state.renamed else call_id
+        return self._writer.id_of_call(call_id)
 
     def get(self, call_id: str) -> OpenCall | None:
         """The open call of this id."""
@@ -259,7 +260,11 @@ class Calls:
         state = self._state
         new_id = self.id_of(call_id)
         tomb = state.done.get(new_id)
-        if new_id in state.open or (writer.is_taken(new_id) if tomb is None else not tomb.made_up):
+        if tomb is not None:
+            is_taken = not tomb.made_up
+        else:  # the id of no call stands for one that another session has
+            is_taken = new_id in state.open or new_id != call_id or writer.is_taken(new_id)
+        if is_taken:
             new_id, tomb = self._another_id(call_id), None
         name = name or canonical_name(raw_name, value, call_id)
         payload = tool_input(name, value, raw_name)

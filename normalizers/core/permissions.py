@@ -89,9 +89,25 @@ class Permissions:
         message: str | None = None,
         synthetic: bool = False,
     ) -> None:
-        """Emit the response, and remember a denial for the call's result. The request need not have been seen."""
+        """Emit the response, and remember a denial for the call's result. The request need not have been seen; if it
+        was, the response belongs to its session, as the line of an answer may state none."""
         writer = self._writer
         pending = self._state.pending.get(permission_id)
+        if pending is not None and pending.session != writer.session:
+            scope = writer.session, writer.agent, writer.origin
+            writer.session, writer.agent, writer.origin = pending.session, pending.agent, pending.origin
+            self.answer(
+                permission_id,
+                outcome,
+                call_id=call_id,
+                by=by,
+                option_id=option_id,
+                answers=answers,
+                message=message,
+                synthetic=synthetic,
+            )
+            writer.session, writer.agent, writer.origin = scope
+            return
         if call_id is not None:
             call_id = writer.id_of_call(call_id)
         elif pending is not None:

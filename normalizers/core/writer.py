@@ -163,9 +163,13 @@ class Writer:
         return False
 
     def id_of_call(self, wire_id: str) -> str:
-        """The id, in events, of the newest call of the session with this id on the wire."""
-        renamed: dict[str, str] = self.state.calls.renamed
-        return renamed.get(f"{self.session}/{wire_id}", wire_id) if renamed else wire_id
+        """The id, in events, of the newest call of the session with this id on the wire. If only another session has
+        such a call, an id that no call has."""
+        calls: CallsState = self.state.calls
+        if calls.renamed and (known := calls.renamed.get(f"{self.session}/{wire_id}")) is not None:
+            return known
+        call = calls.open.get(wire_id) or calls.done.get(wire_id)
+        return wire_id if call is None or call.session == self.session else f"{self.session}/{wire_id}"
 
     def has_call(self, call_id: str) -> bool:
         """Return whether a call with this id in events, without the prefix, is known."""

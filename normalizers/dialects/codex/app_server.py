@@ -299,7 +299,9 @@ class CodexAppServer(CodexParser):
         """Return the id of the MCP call that an approval is about. The wire states no id, so it must be the only open
         call of that name."""
         name = f"mcp__{params.get('serverName')}__{record(params.get('_meta')).get('tool_name')}"
-        calls = [call for call in self.state.calls.open.values() if call.raw_name == name and call.agent == self.agent]
+        scope = self.session, self.agent
+        named = [call for call in self.state.calls.open.values() if call.raw_name == name]
+        calls = [call for call in named if (call.session, call.agent) == scope]
         return calls[0].id if len(calls) == 1 else None
 
     def _answer(self, value: Line) -> Skip:

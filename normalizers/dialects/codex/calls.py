@@ -216,7 +216,7 @@ class CodexCalls:
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         if (held := self._state.held.pop(call.id, None)) is not None:  # the call is evicted
             return held.answer.value, held.answer.outputs
-        return self.running.take(call.id)
+        return self.running.take(call)
 
     # -- commands in the background -------------------------------------------------------------------------------
 
@@ -677,7 +677,7 @@ class CodexApprovals:
     @events("request_user_input")
     def _ask_questions(self, msg: Line) -> None:
         self._show(msg, "request_user_input", "questions")
-        permission_id = first_string(msg, "approval_id") or call_id_of(msg)
+        permission_id = self.id_of(msg)
         questions = records(msg["questions"]) if isinstance(msg.get("questions"), list) else None
         self._permissions.ask(permission_id, type="question", call_id=call_id_of(msg), questions=questions)
 
@@ -707,8 +707,12 @@ class CodexApprovals:
             value["changes"] = file_changes(value["changes"])
         call = self._calls.get(call_id)
         shown = tool_input(call.name, value, call.raw_name) if call is not None else value
-        permission_id, title = first_string(msg, "approval_id") or call_id, first_string(msg, "reason")
-        self._permissions.ask(permission_id, call_id=call_id, title=title, options=options, input=shown)
+        title = first_string(msg, "reason")
+        self._permissions.ask(self.id_of(msg), call_id=call_id, title=title, options=options, input=shown)
+
+    def id_of(self, msg: Line) -> str:
+        """Id of the permission that an event asks for: its own, or that of the call, which is open by then."""
+        return first_string(msg, "approval_id") or self._calls.id_of(call_id_of(msg))
 
     def answer_request(self, asked: dict[str, str], response: Line) -> Skip:
         """Read the client's JSON-RPC answer. `asked`: JSON-RPC id -> permission; the answered entry is removed."""

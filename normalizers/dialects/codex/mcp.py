@@ -100,11 +100,10 @@ class CodexMcp(CodexParser):
             self.set_session(session)
         self.threads.event_turn = first_string(params, "codex_event_id")
         msg = {key.removeprefix("codex_"): stated for key, stated in params.items()}
-        permission_id, skip = first_string(msg, "approval_id", "call_id") or "", None
+        skip = None
         if "codex_elicitation" not in params:
-            permission_id = request_id
-            self.permissions.ask(permission_id, type="elicitation", title=first_string(params, "message"))
-        elif self.permissions.is_pending(permission_id):
+            self.permissions.ask(request_id, type="elicitation", title=first_string(params, "message"))
+        elif self.permissions.is_pending(self.approvals.id_of(msg)):
             skip = "duplicate-request"
         else:
             request = (
@@ -114,7 +113,7 @@ class CodexMcp(CodexParser):
             )
             request({**msg, "reason": params.get("message")})
         make_room(self.state.elicitations, self.context.limits.open_permissions)
-        self.state.elicitations[request_id] = permission_id
+        self.state.elicitations[request_id] = self.approvals.id_of(msg) if "codex_elicitation" in params else request_id
         return skip
 
     # -- the client's side, and answers ---------------------------------------------------------------------------
