@@ -172,6 +172,20 @@ class Calls:
         name = name or canonical_name(raw_name, value, call_id)
         return name == tomb.name and digests(tool_input(name, value, raw_name))[1] in tomb.told
 
+    def shows(self, call: OpenCall, raw_name: str, value: Any) -> bool:
+        """Return whether a line with this tool and this input shows an open call again, whatever its id says."""
+        name = canonical_name(raw_name, value, call.id)
+        return name == call.name and digests(tool_input(name, value, raw_name))[1] in call.told
+
+    def sharing(self, call_id: str) -> list[OpenCall]:
+        """The open calls of the line's session with this id on the wire, oldest first: several are open at once if a
+        provider gives parallel calls one id."""
+        newest = self.get(call_id)
+        if newest is None or newest.wire_id is None:
+            return [] if newest is None else [newest]
+        opened, session = self._state.open.values(), newest.session
+        return [call for call in opened if call.session == session and (call.wire_id or call.id) == newest.wire_id]
+
     def is_open(self, session: str, turn_id: str | None, agent: str | None) -> bool:
         """Whether a call of a turn is open, other than background calls and subagents' calls."""
         return bool(self._ending_with(session, turn_id, agent))
