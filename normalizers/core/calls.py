@@ -77,6 +77,8 @@ V = TypeVar("V")
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
 DUPLICATE_RESULT = "duplicate-result"
+AWAITING = "awaiting-permission"
+"""Status of a call that waits for its user."""
 UNKNOWN_TOOL = "unknown"
 """Raw name of a call whose line was not seen, only its result; canonical `Unknown`."""
 
@@ -358,7 +360,8 @@ class Calls:
         progress: dict[str, Any] | None = None,
         display: Display | None = None,
     ) -> bool:
-        """Emit what changed of a call; returns whether anything did. `value`: the new input (UNSET: unchanged)."""
+        """Emit what changed of a call; returns whether anything did. `value`: the new input (UNSET: unchanged). A call
+        waits, whatever `status` says, while a permission request for it has no answer."""
         fields: dict[str, Any] = {"call_id": call.id, "name": call.name}
         renamed = False
         if raw_name is not None and raw_name != call.raw_name:
@@ -380,7 +383,7 @@ class Calls:
                     call.preview = fields["preview"] = shown
         if title is not None and title != call.title:
             call.title = fields["title"] = title
-        if status is not None and status != call.status:
+        if status is not None and status != call.status and not (call.asked and status != AWAITING):
             call.status = fields["status"] = status
         if progress is not None:
             fields["progress"] = progress
@@ -515,12 +518,12 @@ class Calls:
 
     @staticmethod
     def _status(call: OpenCall, output: dict[str, Any], status: str) -> str:
-        if call.denied and status in ("failed", "cancelled", "interrupted"):
+        exit_code = output.get("exit_code") if call.name == "Bash" else None
+        ran = isinstance(exit_code, int) and exit_code >= 0  # to 0.58 Codex states -1 for what was not run
+        if call.denied and not ran and status in ("failed", "cancelled", "interrupted"):
             return "denied"
-        if status == "completed" and call.name == "Bash":
-            exit_code = output.get("exit_code")
-            if isinstance(exit_code, int) and exit_code != 0:
-                return "failed"
+        if status == "completed" and isinstance(exit_code, int) and exit_code != 0:
+            return "failed"
         return status
 
     # -- ends -----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.calls import Calls
+from tooltap.normalizers.core.calls import AWAITING, Calls
 from tooltap.normalizers.core.state import PendingPermission, PermissionsState
 from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import PermissionRequest, PermissionResponse
@@ -58,7 +58,9 @@ class Permissions:
             ts=writer.ts,
         )
         if call is not None and type == "permission":
-            self._calls.set_status(call, "awaiting-permission")
+            self._calls.set_status(call, AWAITING)
+            call.asked += 1
+            pending.waits = True
         writer.emit(
             PermissionRequest,
             permission_id=permission_id,
@@ -115,6 +117,8 @@ class Permissions:
         call = self._calls.get(call_id) if call_id is not None else None
         if call is not None and pending is not None and by in _PEOPLE and pending.ts is not None:
             call.wait_ms += max((writer.ts or 0) - pending.ts, 0)
+        if call is not None and pending is not None and pending.waits:
+            call.asked -= 1
         if call is not None and outcome == "denied":
             call.denied = True
         elif call is not None and outcome == "allowed":

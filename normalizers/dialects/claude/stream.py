@@ -330,6 +330,10 @@ class ClaudeStream(Parser):
     @line("control_response")
     def _control_response(self, value: Line) -> Skip:
         response = record(value.get("response"))
+        request_id = str(response.get("request_id"))
+        if response.get("subtype") == "error" and self.permissions.is_pending(request_id):
+            self.permissions.answer(request_id, "cancelled", by="user", message=string(response.get("error")))
+            return None
         answer = record(response.get("response"))
         if "commands" in answer:  # of `initialize`
             commands = [str(command.get("name")) for command in records(answer["commands"])]
@@ -337,7 +341,7 @@ class ClaudeStream(Parser):
                 {"commands": commands, "mode": string(answer.get("current_permission_mode"))}
             )
         if answer.get("behavior") in ("allow", "deny"):
-            return self._permission_answer(str(response.get("request_id")), answer)
+            return self._permission_answer(request_id, answer)
         return "control"
 
     @line("control_cancel_request")

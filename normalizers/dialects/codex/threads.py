@@ -106,6 +106,14 @@ class HeldResult(msgspec.Struct, omit_defaults=True):
     size: int = 0
 
 
+class Asked(msgspec.Struct):
+    """A JSON-RPC request to the client, which asks for a permission."""
+
+    permission: str
+    key: str
+    """The key that its answer must have: Codex takes an answer without it for a refusal."""
+
+
 class CodexState(State, kw_only=True):
     agent_version: str | None = None
     threads: dict[str, Thread] = msgspec.field(default_factory=dict)
