@@ -222,13 +222,16 @@ class CodexCalls:
     # -- commands in the background -------------------------------------------------------------------------------
 
     def remember_process(self, process: str, call: OpenCall) -> None:
-        """Remember the background process of a command."""
-        put(self._state.processes, process, call.id, self._parser.context.limits.open_permissions)
+        """Remember the background process of a command. Each thread has ids of its own."""
+        put(self._state.processes, self._key(process), call.id, self._parser.context.limits.open_permissions)
 
     def process_ended(self, process: str, answer: Answer) -> None:
         """Remember that a background command has ended: a separate line with its output may still follow."""
-        if (call_id := self._state.processes.pop(process, None)) is not None:
+        if (call_id := self._state.processes.pop(self._key(process), None)) is not None:
             put(self._state.exited, call_id, answer, self._parser.context.limits.open_permissions)
+
+    def _key(self, process: str) -> str:
+        return f"{self._parser.agent or self._parser.session}/{process}"
 
     def release_exited(self) -> None:
         """Emit results for background commands that ended without a line of their own."""

@@ -1,5 +1,6 @@
-"""Two sessions of one connection that use the same call ids at the same time: each keeps its calls, results and
-permissions. Models number their calls (`call_0`, `functions.shell:0`), and sessions know nothing of each other."""
+"""Two sessions of one connection that use the same ids of calls and turns at the same time: each keeps its calls,
+results and permissions. Models number their calls (`call_0`, `functions.shell:0`), and sessions know nothing of each
+other."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from tooltap.normalizers.wire.recording import Direction
 from tooltap.protocol.events import Event, PermissionRequest, PermissionResponse, ToolCall, ToolResult, ToolUpdate
+from tooltap.protocol.inputs import Direction
 from tooltap.testing import Line, check_recording
 
-ID = "call_0"
+ID, TURN = "call_0", "1"
 
 
 class Wire(NamedTuple):
@@ -26,12 +27,12 @@ class Wire(NamedTuple):
 
 
 def _codex_event(session: str, kind: str, **msg: Any) -> dict[str, Any]:
-    params = {"_meta": {"threadId": session}, "id": f"turn-{session}", "msg": {"type": kind, **msg}}
+    params = {"_meta": {"threadId": session}, "id": TURN, "msg": {"type": kind, **msg}}
     return {"jsonrpc": "2.0", "method": "codex/event", "params": params}
 
 
 def _app_server(session: str, method: str, **params: Any) -> dict[str, Any]:
-    return {"method": method, "params": {"threadId": session, "turnId": f"turn-{session}", **params}}
+    return {"method": method, "params": {"threadId": session, "turnId": TURN, **params}}
 
 
 def _command(session: str, status: str, **item: Any) -> dict[str, Any]:
@@ -70,7 +71,7 @@ WIRES = {
     "codex-app-server": Wire(
         lambda session: [
             {"method": "thread/started", "params": {"thread": {"id": session}}},
-            {"method": "turn/started", "params": {"threadId": session, "turn": {"id": f"turn-{session}"}}},
+            {"method": "turn/started", "params": {"threadId": session, "turn": {"id": TURN}}},
         ],
         lambda session: _app_server(session, "item/started", **_command(session, "inProgress")),
         lambda session: _app_server(
@@ -78,20 +79,18 @@ WIRES = {
             "item/completed",
             **_command(session, "completed", aggregatedOutput=f"text of {session}", exitCode=0),
         ),
-        lambda session: _app_server(
-            session, "turn/completed", turn={"id": f"turn-{session}", "status": "completed", "items": []}
-        ),
+        lambda session: _app_server(session, "turn/completed", turn={"id": TURN, "status": "completed", "items": []}),
     ),
     "codex-mcp": Wire(
         lambda session: [
             _codex_event(session, "session_configured", session_id=session, model="m"),
-            _codex_event(session, "task_started", turn_id=f"turn-{session}"),
+            _codex_event(session, "task_started", turn_id=TURN),
         ],
         lambda session: _codex_event(session, "exec_command_begin", call_id=ID, command=["cat", session], cwd="/w"),
         lambda session: _codex_event(
             session, "exec_command_end", call_id=ID, stdout=f"text of {session}", stderr="", exit_code=0
         ),
-        lambda session: _codex_event(session, "task_complete", turn_id=f"turn-{session}"),
+        lambda session: _codex_event(session, "task_complete", turn_id=TURN),
     ),
     "happier-trace": Wire(
         lambda session: [],
@@ -163,12 +162,40 @@ def test_call_that_ends_with_the_stream_keeps_its_output() -> None:
     ]
 
 
+def test_sessions_keep_their_background_processes() -> None:
+    """Both commands run as process 7; that of the first session is the one that ends."""
+
+    def raw(session: str, kind: str, call_id: str, **item: Any) -> dict[str, Any]:
+        return _codex_event(session, "raw_response_item", item={"type": kind, "call_id": call_id, **item})
+
+    head = "Chunk ID: a\nWall time: 1.0 seconds\nProcess "
+    lines = [line for session in ("a", "b") for line in WIRES["codex-mcp"].begin(session)]
+    for session in ("a", "b"):
+        lines += [
+            raw(session, "function_call", ID, name="exec_command", arguments='{"cmd": "slow"}'),
+            raw(session, "function_call_output", ID, output=f"{head}running with session ID 7\nOutput:\nhalf\n"),
+        ]
+    lines += [
+        raw("a", "function_call", "poll", name="write_stdin", arguments='{"session_id": 7, "chars": ""}'),
+        raw("a", "function_call_output", "poll", output=f"{head}exited with code 3\nOutput:\nall\n"),
+        raw("a", "message", "", role="assistant", content=[{"type": "output_text", "text": "Done."}]),
+    ]
+
+    found = _read("codex-mcp", [(line, None) for line in lines])
+
+    ended = [event for event in found if isinstance(event, ToolResult) and event.final]
+    assert [(one.session, one.status, one.output.get("exit_code")) for one in ended] == [
+        ("a", "failed", 3),
+        ("b", "interrupted", None),
+    ]
+
+
 def _asked(dialect: str, session: str, number: int) -> dict[str, Any]:
     if dialect == "codex-app-server":
         asked = _app_server(session, "item/commandExecution/requestApproval", itemId=ID, command=f"cat {session}")
         return {**asked, "id": number}
     params = {"threadId": session, "codex_elicitation": "exec-approval", "codex_call_id": ID, "message": "Run it?"}
-    given = {"codex_event_id": f"turn-{session}", "codex_command": ["cat", session], "codex_cwd": "/w"}
+    given = {"codex_event_id": TURN, "codex_command": ["cat", session], "codex_cwd": "/w"}
     return {"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": {**params, **given}}
 
 
