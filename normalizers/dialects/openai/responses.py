@@ -339,8 +339,7 @@ class OpenAIResponses(Parser):
             status = "running" if is_whole else "pending"
             known = self.calls.open(call.id, call.raw_name, value, raw=item, name=call.name, status=status)
         elif is_whole:
-            status = None if known.status == "awaiting-permission" else "running"
-            self.calls.update(known, value, raw=item, name=call.name, status=status)
+            self.calls.update(known, value, raw=item, name=call.name, status="running")
         put(read, place, known.id, MANY_ITEMS)
         if not is_whole:
             return
