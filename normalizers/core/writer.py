@@ -452,6 +452,8 @@ _MIME_KEYS = ("mimeType", "media_type", "mediaType", "mime", "mime_type")
 _BODY_KEYS = ("data", "blob", "base64", "url", "image_url")
 _ANY_BODY_KEY = frozenset(_BODY_KEYS)
 _UNKNOWN = "application/octet-stream"
+_MEDIA = ("image/", "audio/", "video/")
+"""Beginnings of the types whose data some clients send without padding."""
 
 
 class Bodies:
@@ -497,11 +499,12 @@ class Bodies:
     def _keep(self, body: str, mime_type: Any) -> Attachment | None:
         if body in self._kept:
             return self._kept[body]
+        mime_type = mime_type if isinstance(mime_type, str) and "/" in mime_type else _UNKNOWN
+        padding = "=" * (-len(body) % 4) if mime_type.startswith(_MEDIA) else ""  # text may look like base64 without it
         try:
-            data = base64.b64decode(body, validate=True)
+            data = base64.b64decode(body + padding, validate=True)
         except ValueError:
             return None
-        mime_type = mime_type if isinstance(mime_type, str) and "/" in mime_type else _UNKNOWN
         output_id = self._writer.put_output(data, mime_type)
         self._kept[body] = Attachment(mime_type=mime_type, output_id=output_id, bytes=len(data))
         return self._kept[body]

@@ -54,6 +54,7 @@ class ChatCompletion(msgspec.Struct, omit_defaults=True):
     """All its chunks have one id."""
     pending: list[PendingCall] = []
     calls: int = 0
+    images: list[Attachment] = []
     usage: dict[str, Any] | None = None
     finish: str | None = None
 
@@ -71,7 +72,7 @@ class OpenAIChatState(State, kw_only=True):
     over: str | None = None
     """Id of the completion that ended last."""
     called: list[str] = msgspec.field(default_factory=list)
-    """Calls of the completion that ended last, by their ids in events."""
+    """Calls of the newest answer, by their ids in events."""
     aliases: dict[str, str] = msgspec.field(default_factory=dict)
     """Id that the client gave to a call of the last completion -> the call's id in events."""
     model: str | None = None
@@ -176,6 +177,7 @@ class OpenAIChat(Parser):
         if not self.replay:
             self.ensure_turn()
         self._emit_texts(message, None)
+        self.state.called = []
         self._open_calls(uses)
         if not uses and not self.replay and self.turn is not None:
             self.end_turn("completed", ended_by="answer")
@@ -202,10 +204,14 @@ class OpenAIChat(Parser):
         keep_newest(state.aliases, KNOWN_ANSWERS)
         return True
 
-    def _prompt(self, message: Line, begins_turn: bool) -> Skip:
-        media = media_in(message.get("content"))
+    def _attached(self, content: Any) -> list[Attachment] | None:
+        """The files among the parts of a message."""
+        media = media_in(content)
         _, attachments = take_bodies(self, media)
-        attachments = [*(attachments or []), *links_in(media)] or None
+        return [*(attachments or []), *links_in(media)] or None
+
+    def _prompt(self, message: Line, begins_turn: bool) -> Skip:
+        attachments = self._attached(message.get("content"))
         if begins_turn and not self.replay:
             self.give_up_turns()
             self.start_turn()
@@ -241,6 +247,7 @@ class OpenAIChat(Parser):
             state.aliases.pop(call_id, None)
             call = self.calls.open(call_id, use.name or UNKNOWN_TOOL, use.value, raw=use.raw)
             state.called.append(call.id)
+            del state.called[:-MANY_CALLS]
 
     # -- completions ----------------------------------------------------------------------------------------------
 
@@ -304,13 +311,28 @@ class OpenAIChat(Parser):
             entries = [{"index": 0, "function": legacy}]
         for entry in entries:
             collect(completion.pending, entry, self.context.limits.call_bytes // 4)
-        return bool(texts or entries)
+        images = self._images(delta)
+        completion.images += images
+        if len(completion.images) > MANY_IMAGES:
+            self._emit_images(completion.images, completion.id)
+            completion.images = []
+        return bool(texts or entries or images)
 
     def _emit_texts(self, message: Line, completion_id: str | None) -> bool:
         texts = texts_of(message)
         for role, text in texts:
             self.emit_text(role, text, message_id=completion_id or None)
-        return bool(texts)
+        images = self._images(message)
+        self._emit_images(images, completion_id)
+        return bool(texts or images)
+
+    def _images(self, message: Line) -> list[Attachment]:
+        """The pictures that a model made; OpenRouter puts them beside the text."""
+        return (self._attached(message["images"]) or []) if "images" in message else []
+
+    def _emit_images(self, images: list[Attachment], completion_id: str | None) -> None:
+        if images:
+            self.emit(Message, role="assistant", text="", message_id=completion_id or None, attachments=images)
 
     def _end_completion(self) -> None:
         """Emit the calls and the usage of the completion, and end the turn unless tools are to be called."""
@@ -322,6 +344,7 @@ class OpenAIChat(Parser):
         self.state.over = completion.id or None
         texts = [text.buffer.head for text in self.state.texts.open.values() if text.role == "assistant"]
         self.texts.flush_turn(self.session, self.turn or "")
+        self._emit_images(completion.images, completion.id)
         uses = [call.as_use() for call in completion.pending if call.id or call.name or call.arguments]
         self._open_calls(uses)
         self._remember("".join(texts), uses)
@@ -398,6 +421,8 @@ def _repeated(before: list[int], now: list[int], known: int) -> Counter[int]:
 _MIME_TYPES = {"image_url": "image/*", "video_url": "video/*", "audio_url": "audio/*"}
 MANY_CALLS = 128
 """Maximum number of calls per answer."""
+MANY_IMAGES = 64
+"""Maximum number of an answer's pictures that wait for its text."""
 
 _MARKS = re.compile(r'[\\"{}\[\]]')
 _NO_ARGUMENTS = ("", "None", "null")
@@ -477,7 +502,7 @@ class PendingCall(msgspec.Struct, omit_defaults=True):
 
 
 def text_of(message: Line) -> str:
-    """The text of a message. Mistral sends parts; a refusal replaces the content."""
+    """The text of a message. Mistral sends parts; a refusal, or what is said in a sound, replaces the content."""
     content = message.get("content")
     if content:
         if type(content) is str:
@@ -485,7 +510,7 @@ def text_of(message: Line) -> str:
         texts = _texts([part for part in records(content) if part.get("type", "text") == "text"])
         if text := "".join(texts):
             return text
-    return first_string(message, "refusal") or ""
+    return first_string(message, "refusal") or first_string(record(message.get("audio")), "transcript") or ""
 
 
 def media_in(content: Any) -> list[Line]:
@@ -529,17 +554,17 @@ def texts_of(message: Line) -> list[tuple[str, str]]:
 
 def _reasoning_of(message: Line) -> str:
     """The reasoning, which servers put in one of several places, or in two at once."""
-    if stated := first_string(message, "reasoning_content", "reasoning"):
+    if stated := first_string(message, "reasoning_content", "reasoning", "thinking"):
         return stated
     content, details = message.get("content"), message.get("reasoning_details")
     if type(content) is not list and not details:
         return ""
     thinking = [part for one in records(content) for part in records(one.get("thinking"))]
-    return "".join(_texts(records(details)) or _texts(thinking))
+    return "".join(_texts(records(details)) or _texts(records(details), "summary") or _texts(thinking))
 
 
-def _texts(parts: list[Line]) -> list[str]:
-    return [part["text"] for part in parts if isinstance(part.get("text"), str)]
+def _texts(parts: list[Line], key: str = "text") -> list[str]:
+    return [part[key] for part in parts if isinstance(part.get(key), str)]
 
 
 def uses_of(message: Line) -> list[ChatCall]:
