@@ -52,6 +52,19 @@ def _part(session: str, status: str, **state: Any) -> dict[str, Any]:
     return {"type": "message.part.updated", "properties": {"sessionID": session, "part": part, "time": 1}}
 
 
+def _event(session: str, kind: str, **data: Any) -> dict[str, Any]:
+    return {"id": "e", "aggregate_id": session, "seq": 0, "type": kind, "data": {"sessionID": session, **data}}
+
+
+def _stored(session: str, line: dict[str, Any]) -> dict[str, Any]:
+    return _event(session, f"{line['type']}.1", **line["properties"])
+
+
+def _traced(session: str, number: int, line: dict[str, Any]) -> dict[str, Any]:
+    head = {"v": 1, "t": 1795293851548, "stream": f"run-{session}", "dialect": "acp", "provider": "acp", "n": number}
+    return {**head, "line": orjson.dumps(line).decode()}
+
+
 def _happier(session: str, kind: str, **payload: Any) -> dict[str, Any]:
     head = {"v": 1, "ts": 1769335045695, "direction": "outbound", "sessionId": session, "protocol": "acp"}
     return {**head, "kind": kind, "provider": "opencode", "payload": {"type": kind, "callId": ID, **payload}}
@@ -98,6 +111,14 @@ WIRES = {
         lambda session: _happier(session, "tool-result", output={"stdout": f"text of {session}"}),
         lambda session: _happier(session, "task_complete", id="t"),
     ),
+    "opencode-db": Wire(
+        lambda session: [_event(session, "session.created.1", info={"id": session})],
+        lambda session: _stored(session, _part(session, "running")),
+        lambda session: _stored(
+            session, _part(session, "completed", output=f"text of {session}", metadata={"exit": 0})
+        ),
+        lambda session: _event(session, "session.updated.1", info={"id": session}),
+    ),
     "opencode-bus": Wire(
         lambda session: [
             {"type": "session.created", "properties": {"sessionID": session, "info": {"id": session}}},
@@ -108,6 +129,13 @@ WIRES = {
     ),
 }
 """Dialects whose lines state a session each, so that several run over one connection."""
+
+WIRES["tooltap-trace"] = Wire(
+    lambda session: [],
+    lambda session: _traced(session, 1, WIRES["acp"].call(session)),
+    lambda session: _traced(session, 2, WIRES["acp"].result(session)),
+    lambda session: _traced(session, 3, WIRES["acp"].end(session)),
+)
 
 ORDERS = {
     "opened together": ["call a", "call b", "result b", "result a"],
