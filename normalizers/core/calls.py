@@ -1,6 +1,6 @@
 """Tool calls: identity, updates, results, and what is left open.
 
-A call is identified by its id within the stream, never by order. Each call goes through these states:
+A call is identified by its id within its session, never by order. Each call goes through these states:
 
     (unknown) ── open ──▶ open ── answer ──▶ done
         │                  │ ▲                │
@@ -19,10 +19,11 @@ Providers skip steps, so every transition repairs what is missing:
 A call that is done leaves a `Tombstone`, so that late lines about it are recognised. Tombstones are bounded; the oldest
 goes first.
 
-Every `call_id` that dialects pass is the wire's, and means the newest call that has it, as some providers reuse ids.
-The first call keeps the wire's id; a later one is `<turn>/<id>`, or `<turn>/<id>-<n>` where the turn has that one, too,
-and `<id>-<n>` outside of turns. A line that shows a call under the id of one that is done either repeats that call or
-begins another: `repeats` has the rule.
+Every `call_id` that dialects pass is the wire's, and means the newest call of the line's session that has it: some
+providers reuse ids, and the sessions of one connection know nothing of each other's. The first call keeps the wire's
+id; a later one is `<turn>/<id>`, or `<turn>/<id>-<n>` where the turn has that one, too, and `<id>-<n>` outside of
+turns. A line that shows a call under the id of one that is done either repeats that call or begins another: `repeats`
+has the rule.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ V = TypeVar("V")
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
 DUPLICATE_RESULT = "duplicate-result"
+AWAITING = "awaiting-permission"
+"""Status of a call that waits for its user."""
 UNKNOWN_TOOL = "unknown"
 """Raw name of a call whose line was not seen, only its result; canonical `Unknown`."""
 
@@ -102,7 +105,7 @@ class Calls:
 
     def id_of(self, call_id: str) -> str:
         """Return the call's id in events for its id on the wire."""
-        return self._writer.id_of_call(call_id) if self._state.renamed else call_id
+        return self._writer.id_of_call(call_id)
 
     def get(self, call_id: str) -> OpenCall | None:
         """The open call of this id."""
@@ -170,6 +173,20 @@ class Calls:
             return False
         name = name or canonical_name(raw_name, value, call_id)
         return name == tomb.name and digests(tool_input(name, value, raw_name))[1] in tomb.told
+
+    def shows(self, call: OpenCall, raw_name: str, value: Any) -> bool:
+        """Return whether a line with this tool and this input shows an open call again, whatever its id says."""
+        name = canonical_name(raw_name, value, call.id)
+        return name == call.name and digests(tool_input(name, value, raw_name))[1] in call.told
+
+    def sharing(self, call_id: str) -> list[OpenCall]:
+        """The open calls of the line's session with this id on the wire, oldest first: several are open at once if a
+        provider gives parallel calls one id."""
+        newest = self.get(call_id)
+        if newest is None or newest.wire_id is None:
+            return [] if newest is None else [newest]
+        opened, session = self._state.open.values(), newest.session
+        return [call for call in opened if call.session == session and (call.wire_id or call.id) == newest.wire_id]
 
     def is_open(self, session: str, turn_id: str | None, agent: str | None) -> bool:
         """Whether a call of a turn is open, other than background calls and subagents' calls."""
@@ -259,7 +276,11 @@ class Calls:
         state = self._state
         new_id = self.id_of(call_id)
         tomb = state.done.get(new_id)
-        if new_id in state.open or (writer.is_taken(new_id) if tomb is None else not tomb.made_up):
+        if tomb is not None:
+            is_taken = not tomb.made_up
+        else:  # the id of no call stands for one that another session has
+            is_taken = new_id in state.open or new_id != call_id or writer.is_taken(new_id)
+        if is_taken:
             new_id, tomb = self._another_id(call_id), None
         name = name or canonical_name(raw_name, value, call_id)
         payload = tool_input(name, value, raw_name)
@@ -339,7 +360,8 @@ class Calls:
         progress: dict[str, Any] | None = None,
         display: Display | None = None,
     ) -> bool:
-        """Emit what changed of a call; returns whether anything did. `value`: the new input (UNSET: unchanged)."""
+        """Emit what changed of a call; returns whether anything did. `value`: the new input (UNSET: unchanged). A call
+        waits, whatever `status` says, while a permission request for it has no answer."""
         fields: dict[str, Any] = {"call_id": call.id, "name": call.name}
         renamed = False
         if raw_name is not None and raw_name != call.raw_name:
@@ -361,7 +383,7 @@ class Calls:
                     call.preview = fields["preview"] = shown
         if title is not None and title != call.title:
             call.title = fields["title"] = title
-        if status is not None and status != call.status:
+        if status is not None and status != call.status and not (call.asked and status != AWAITING):
             call.status = fields["status"] = status
         if progress is not None:
             fields["progress"] = progress
@@ -496,12 +518,12 @@ class Calls:
 
     @staticmethod
     def _status(call: OpenCall, output: dict[str, Any], status: str) -> str:
-        if call.denied and status in ("failed", "cancelled", "interrupted"):
+        exit_code = output.get("exit_code") if call.name == "Bash" else None
+        ran = isinstance(exit_code, int) and exit_code >= 0  # to 0.58 Codex states -1 for what was not run
+        if call.denied and not ran and status in ("failed", "cancelled", "interrupted"):
             return "denied"
-        if status == "completed" and call.name == "Bash":
-            exit_code = output.get("exit_code")
-            if isinstance(exit_code, int) and exit_code != 0:
-                return "failed"
+        if status == "completed" and isinstance(exit_code, int) and exit_code != 0:
+            return "failed"
         return status
 
     # -- ends -----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.core.calls import Calls
+from tooltap.normalizers.core.calls import AWAITING, Calls
 from tooltap.normalizers.core.state import PendingPermission, PermissionsState
 from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import PermissionRequest, PermissionResponse
@@ -58,7 +58,9 @@ class Permissions:
             ts=writer.ts,
         )
         if call is not None and type == "permission":
-            self._calls.set_status(call, "awaiting-permission")
+            self._calls.set_status(call, AWAITING)
+            call.asked += 1
+            pending.waits = True
         writer.emit(
             PermissionRequest,
             permission_id=permission_id,
@@ -89,9 +91,25 @@ class Permissions:
         message: str | None = None,
         synthetic: bool = False,
     ) -> None:
-        """Emit the response, and remember a denial for the call's result. The request need not have been seen."""
+        """Emit the response, and remember a denial for the call's result. The request need not have been seen; if it
+        was, the response belongs to its session, as the line of an answer may state none."""
         writer = self._writer
         pending = self._state.pending.get(permission_id)
+        if pending is not None and pending.session != writer.session:
+            scope = writer.session, writer.agent, writer.origin
+            writer.session, writer.agent, writer.origin = pending.session, pending.agent, pending.origin
+            self.answer(
+                permission_id,
+                outcome,
+                call_id=call_id,
+                by=by,
+                option_id=option_id,
+                answers=answers,
+                message=message,
+                synthetic=synthetic,
+            )
+            writer.session, writer.agent, writer.origin = scope
+            return
         if call_id is not None:
             call_id = writer.id_of_call(call_id)
         elif pending is not None:
@@ -99,6 +117,8 @@ class Permissions:
         call = self._calls.get(call_id) if call_id is not None else None
         if call is not None and pending is not None and by in _PEOPLE and pending.ts is not None:
             call.wait_ms += max((writer.ts or 0) - pending.ts, 0)
+        if call is not None and pending is not None and pending.waits:
+            call.asked -= 1
         if call is not None and outcome == "denied":
             call.denied = True
         elif call is not None and outcome == "allowed":

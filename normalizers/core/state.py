@@ -211,6 +211,8 @@ class OpenCall(Known, kw_only=True, omit_defaults=True, gc=False):
     """Time of the last event that belongs to it: its own, or one of the subagent it spawned."""
     wait_ms: int = 0
     """How long it waited for the user."""
+    asked: int = 0
+    """How many permission requests for it have no answer yet."""
     denied: bool = False
     acknowledged: bool = False
     """Runs in the background: the first result only stated that."""
@@ -292,6 +294,8 @@ class PendingPermission(msgspec.Struct, omit_defaults=True):
     """Ids of the options that allow."""
     ts: int | None = None
     """When it was asked."""
+    waits: bool = False
+    """Its call waits for the answer."""
 
 
 class PermissionsState(msgspec.Struct, omit_defaults=True):

@@ -137,7 +137,7 @@ class LiveOutputState(msgspec.Struct, omit_defaults=True):
 
 
 class LiveOutput:
-    """Buffers the output of open calls. A parser that has one returns `take(call.id)` from `unfinished`, so that a call
+    """Buffers the output of open calls. A parser that has one returns `take(call)` from `unfinished`, so that a call
     that ends without a result keeps its output."""
 
     def __init__(self, writer: Writer, state: LiveOutputState) -> None:
@@ -176,9 +176,10 @@ class LiveOutput:
         buffer = output.buffers.get(stream) if output is not None else None
         self.append(call, stream, whole[buffer.chars if buffer is not None else 0 :].encode())
 
-    def take(self, call_id: str) -> tuple[dict[str, str] | None, dict[str, OutputRef] | None]:
-        """Remove a call's output so far and return it: (fields of a result, output bodies of the truncated ones)."""
-        output = self._calls.pop(self._writer.id_of_call(call_id), None)
+    def take(self, of: OpenCall | str) -> tuple[dict[str, str] | None, dict[str, OutputRef] | None]:
+        """Remove the output so far of a call, or of the one that has this id on the wire, and return it: (fields of a
+        result, output bodies of the truncated ones)."""
+        output = self._calls.pop(self._writer.id_of_call(of) if isinstance(of, str) else of.id, None)
         if output is None:
             return None, None
         refs = {f"/output/{stream}": buffer.ref("text/plain") for stream, buffer in output.buffers.items()}

@@ -163,9 +163,13 @@ class Writer:
         return False
 
     def id_of_call(self, wire_id: str) -> str:
-        """The id, in events, of the newest call of the session with this id on the wire."""
-        renamed: dict[str, str] = self.state.calls.renamed
-        return renamed.get(f"{self.session}/{wire_id}", wire_id) if renamed else wire_id
+        """The id, in events, of the newest call of the session with this id on the wire. If only another session has
+        such a call, an id that no call has."""
+        calls: CallsState = self.state.calls
+        if calls.renamed and (known := calls.renamed.get(f"{self.session}/{wire_id}")) is not None:
+            return known
+        call = calls.open.get(wire_id) or calls.done.get(wire_id)
+        return wire_id if call is None or call.session == self.session else f"{self.session}/{wire_id}"
 
     def has_call(self, call_id: str) -> bool:
         """Return whether a call with this id in events, without the prefix, is known."""
@@ -448,6 +452,8 @@ _MIME_KEYS = ("mimeType", "media_type", "mediaType", "mime", "mime_type")
 _BODY_KEYS = ("data", "blob", "base64", "url", "image_url")
 _ANY_BODY_KEY = frozenset(_BODY_KEYS)
 _UNKNOWN = "application/octet-stream"
+_MEDIA = ("image/", "audio/", "video/")
+"""Beginnings of the types whose data some clients send without padding."""
 
 
 class Bodies:
@@ -493,11 +499,12 @@ class Bodies:
     def _keep(self, body: str, mime_type: Any) -> Attachment | None:
         if body in self._kept:
             return self._kept[body]
+        mime_type = mime_type if isinstance(mime_type, str) and "/" in mime_type else _UNKNOWN
+        padding = "=" * (-len(body) % 4) if mime_type.startswith(_MEDIA) else ""  # text may look like base64 without it
         try:
-            data = base64.b64decode(body, validate=True)
+            data = base64.b64decode(body + padding, validate=True)
         except ValueError:
             return None
-        mime_type = mime_type if isinstance(mime_type, str) and "/" in mime_type else _UNKNOWN
         output_id = self._writer.put_output(data, mime_type)
         self._kept[body] = Attachment(mime_type=mime_type, output_id=output_id, bytes=len(data))
         return self._kept[body]

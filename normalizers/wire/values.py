@@ -4,6 +4,7 @@ sum in different ways, and text between two marks.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,6 +45,7 @@ def request_id(response_id: Any) -> str | None:
 
 
 _MOST_DOLLARS = 1e9
+_DECIMAL = re.compile(r"\d{1,10}(?:\.\d{1,20})?", re.ASCII)
 _MOST = 2**53
 """The largest integer that every client can hold; sums of a few still fit into the state and into events."""
 
@@ -54,7 +56,10 @@ def whole(value: Any) -> int | None:
 
 
 def dollars(value: Any) -> float | None:
-    """A cost in dollars; None for anything that cannot be one, such as a negative or infinite number."""
+    """A cost in dollars, which OpenCode Zen states as a text; None for anything that cannot be one, such as a negative
+    or infinite number."""
+    if type(value) is str and _DECIMAL.fullmatch(value):
+        value = float(value)
     return float(value) if type(value) in (int, float) and 0 <= value <= _MOST_DOLLARS else None
 
 

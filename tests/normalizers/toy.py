@@ -57,6 +57,12 @@ class Toy(Parser):
         assert call is not None
         self.calls.update(call, value["input"], raw=value, title=value.get("title"))
 
+    @line("status")
+    def _status(self, value: Line) -> None:
+        call = self.calls.get(value["id"])
+        assert call is not None
+        self.calls.set_status(call, value["status"])
+
     @line("result")
     def _result(self, value: Line) -> Skip:
         stated = {key: value[key] for key in ("status", "error", "is_async", "model") if key in value}

@@ -32,8 +32,9 @@ from tooltap.normalizers.core.state import State, put
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.claude.answers import BACKGROUND_TOOLS, read_answer, read_server_answer, text_of
 from tooltap.normalizers.dialects.claude.history import HistoryState
+from tooltap.normalizers.dialects.claude.steps import is_another
 from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState, task_named
-from tooltap.normalizers.wire.values import record, string, whole
+from tooltap.normalizers.wire.values import first_string, record, string, whole
 from tooltap.protocol.events import Attachment, Message, Reasoning, SessionEvent
 
 STREAMED = 64
@@ -357,6 +358,8 @@ class SeenMessage(msgspec.Struct):
     blocks: int = 0
     text: int | None = None
     """CRC of its last block, if that is a text or a thought."""
+    request: str | None = None
+    """Id of its request, where its first line states that."""
 
 
 class BlocksState(msgspec.Struct):
@@ -496,7 +499,7 @@ class ClaudeMessages:
         if message_id is None:
             seen = SeenMessage(self._parser.turn)
         else:
-            is_new = self.note_seen(message_id)
+            is_new = self.note_seen(message_id, request_of(value))
             seen = state.blocks.messages[message_id]
         if state.deltas.messages and len(content) == 1 and (index := self._deltas.claim(message_id)) is not None:
             seen.blocks, seen.text = index, None
@@ -511,12 +514,17 @@ class ClaudeMessages:
             seen.blocks += 1
         return best(outcomes) if outcomes else "empty"
 
-    def note_seen(self, message_id: str | None) -> bool:
+    def is_new(self, message_id: str | None, request: str | None) -> bool:
+        """Return whether no line of a message was read. `request`: the id of its request, if stated: some servers give
+        the answers to several requests one id."""
+        seen = self._state.blocks.messages.get(message_id) if message_id is not None else None
+        return seen is None or is_another(seen.request, request)
+
+    def note_seen(self, message_id: str | None, request: str | None) -> bool:
         """Remember a message. Returns whether it was not seen before."""
-        messages = self._state.blocks.messages
-        if message_id is None or message_id in messages:
+        if message_id is None or not self.is_new(message_id, request):
             return False
-        put(messages, message_id, SeenMessage(self._parser.turn), MESSAGES)
+        put(self._state.blocks.messages, message_id, SeenMessage(self._parser.turn, request=request), MESSAGES)
         return True
 
     def _repeats_block(self, block: Line, seen: SeenMessage) -> bool:
@@ -681,6 +689,11 @@ def message_of(value: Line) -> Line:
     """The message in a line; a bare string is its content."""
     message = value.get("message")
     return message if type(message) is dict else {"content": message}
+
+
+def request_of(value: Line) -> str | None:
+    """The id of the request that an `assistant` line belongs to; the key is that of transcripts, or of the stream."""
+    return first_string(value, "requestId", "request_id")
 
 
 def _blocks(message: Line) -> list[Line]:

@@ -66,6 +66,9 @@ class MessageInProgress(msgspec.Struct):
     ts: int | None = None
     """Time of the message's last line."""
     request: str | None = None
+    """Identity of its request."""
+    of_request: str | None = None
+    """Id of its request, as its first line states it."""
     replay: bool = False
     requests: list[RequestUsage] = []
     """Each request, if there were several; `counts` are the sum of those to the message's own model."""
@@ -92,6 +95,11 @@ class MessagesInProgress(msgspec.Struct):
     """Agent -> its current message; the key of the main agent is empty."""
 
 
+def is_another(known: str | None, stated: str | None) -> bool:
+    """Return whether two lines of one message id state different requests."""
+    return None not in (known, stated) and known != stated
+
+
 class Steps:
     """Holds the usage of each agent's current message."""
 
@@ -110,7 +118,7 @@ class Steps:
         agent = parser.agent or ""
         step = self._open.get(agent)
         counts = without_nulls(message_tokens(usage))
-        if step is None or step.message_id != message_id:
+        if step is None or step.message_id != message_id or is_another(step.of_request, request):
             self.emit(agent)
             if not counts or not is_new:
                 return
@@ -123,6 +131,7 @@ class Steps:
                 counts,
                 string(message.get("model")),
                 request=request_id(message_id if request is None else f"{message_id}/{request}"),
+                of_request=request,
                 replay=parser.replay,
             )
             while len(self._open) > AGENTS:

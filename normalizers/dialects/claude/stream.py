@@ -24,7 +24,14 @@ from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State, put
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.history import History
-from tooltap.normalizers.dialects.claude.messages import ClaudeMessages, ClaudeState, Deltas, TurnNotes, message_of
+from tooltap.normalizers.dialects.claude.messages import (
+    ClaudeMessages,
+    ClaudeState,
+    Deltas,
+    TurnNotes,
+    message_of,
+    request_of,
+)
 from tooltap.normalizers.dialects.claude.reports import (
     Before,
     Reports,
@@ -204,8 +211,9 @@ class ClaudeStream(Parser):
         if self.IDS_ARE_OF_API and self.state.texts.open:
             self.deltas.replace(message_of(value))
         message = message_of(value)
-        is_new = string(message.get("id")) not in self.state.blocks.messages
-        self.steps.count(message, string(value.get("request_id")), is_new=is_new)
+        request = request_of(value)
+        is_new = self.messages.is_new(string(message.get("id")), request)
+        self.steps.count(message, request, is_new=is_new)
         outcome = self.messages.assistant_message(value, _titles(value) if "tool_use_meta" in value else {})
         if outcome is None:
             self.steps.note_written(message)
@@ -322,6 +330,10 @@ class ClaudeStream(Parser):
     @line("control_response")
     def _control_response(self, value: Line) -> Skip:
         response = record(value.get("response"))
+        request_id = str(response.get("request_id"))
+        if response.get("subtype") == "error" and self.permissions.is_pending(request_id):
+            self.permissions.answer(request_id, "cancelled", by="user", message=string(response.get("error")))
+            return None
         answer = record(response.get("response"))
         if "commands" in answer:  # of `initialize`
             commands = [str(command.get("name")) for command in records(answer["commands"])]
@@ -329,7 +341,7 @@ class ClaudeStream(Parser):
                 {"commands": commands, "mode": string(answer.get("current_permission_mode"))}
             )
         if answer.get("behavior") in ("allow", "deny"):
-            return self._permission_answer(str(response.get("request_id")), answer)
+            return self._permission_answer(request_id, answer)
         return "control"
 
     @line("control_cancel_request")

@@ -32,6 +32,7 @@ from tooltap.normalizers.dialects.claude.messages import (
     is_prompt,
     message_of,
     read_injected_text,
+    request_of,
 )
 from tooltap.normalizers.dialects.claude.queue import Queue, QueueState
 from tooltap.normalizers.dialects.claude.reports import Reports, model_usages, session_usage
@@ -439,8 +440,8 @@ class ClaudeTranscript(Parser):
             self.messages.update_session({"model": string(message.get("model"))})
             self.messages.notes().stop_reason = string(message.get("stop_reason"))
         self.state.lineage.expect(message)
-        is_new = message_id not in self.state.blocks.messages
-        self.steps.count(message, string(value.get("requestId")), is_new=is_new)
+        request = request_of(value)
+        self.steps.count(message, request, is_new=self.messages.is_new(message_id, request))
         outcome = self.messages.assistant_message(value, {})
         if outcome is None:
             self.steps.note_written(message)
@@ -460,8 +461,9 @@ class ClaudeTranscript(Parser):
         """Count the tokens of a suggested prompt."""
         message = message_of(value)
         if value.get("type") == "assistant":
-            is_new = self.messages.note_seen(string(message.get("id")))
-            self.steps.count(message, string(value.get("requestId")), is_new=is_new)
+            request = request_of(value)
+            is_new = self.messages.note_seen(string(message.get("id")), request)
+            self.steps.count(message, request, is_new=is_new)
             if _is_final(message):
                 self.steps.emit(self.agent or "")
         return None if self.items else "prompt-suggestion"

@@ -95,7 +95,7 @@ class ClineJson(Parser):
         self.running = LiveOutput(self, self.state.running)
 
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self.running.take(call.id)
+        return self.running.take(call)
 
     def read(self, value: Line) -> Skip:
         if "ts" in value:

@@ -17,7 +17,7 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.state import make_room
 from tooltap.normalizers.dialects.codex.items import core_item, counts_of, cwd_of, mode_of, nonempty, snake, snake_keys
 from tooltap.normalizers.dialects.codex.parser import CodexParser
-from tooltap.normalizers.dialects.codex.threads import CodexState
+from tooltap.normalizers.dialects.codex.threads import Asked, CodexState
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, record, whole
@@ -39,7 +39,14 @@ _QUESTIONS = {
 _CALLED = ("account/chatgptAuthTokens/refresh", "attestation/generate", "currentTime/read", "item/tool/call")
 """The agent's requests that the client's program answers; the result of a tool of the client's is in its item."""
 
-_ANSWER_KEYS = ("decision", "action", "answers", "permissions")
+_ANSWERS = {
+    "item/permissions/requestApproval": "permissions",
+    "item/tool/requestUserInput": "answers",
+    "mcpServer/elicitation/request": "action",
+}
+"""Method of such a request -> key of its answer, where that is not `decision`."""
+
+_ANSWER_KEYS = ("decision", *_ANSWERS.values())
 
 _RENAMED = {
     "deprecationNotice": "deprecation_notice",
@@ -77,8 +84,8 @@ class SubagentThread(msgspec.Struct):
 class CodexAppServerState(CodexState, kw_only=True):
     children: dict[str, SubagentThread] = msgspec.field(default_factory=dict)
     """Thread -> the session and call it belongs to."""
-    asked: dict[str, str] = msgspec.field(default_factory=dict)
-    """JSON-RPC id of a request to the client -> id of the permission it asks for."""
+    asked: dict[str, Asked] = msgspec.field(default_factory=dict)
+    """JSON-RPC id of a request to the client -> what it asks for."""
 
 
 class CodexAppServer(CodexParser):
@@ -286,7 +293,7 @@ class CodexAppServer(CodexParser):
         self._scope(params)
         request_id = str(value["id"])
         make_room(self.state.asked, self.context.limits.open_permissions)
-        self.state.asked[request_id] = request_id
+        self.state.asked[request_id] = Asked(request_id, _ANSWERS.get(method, "decision"))
         event = {"call_id": params.get("itemId"), **snake_keys(params), "type": _QUESTIONS[method]}
         if method == "mcpServer/elicitation/request":
             event.update(call_id=self._mcp_call(params), request=snake_keys(params), id=request_id)
@@ -299,7 +306,9 @@ class CodexAppServer(CodexParser):
         """Return the id of the MCP call that an approval is about. The wire states no id, so it must be the only open
         call of that name."""
         name = f"mcp__{params.get('serverName')}__{record(params.get('_meta')).get('tool_name')}"
-        calls = [call for call in self.state.calls.open.values() if call.raw_name == name and call.agent == self.agent]
+        scope = self.session, self.agent
+        named = [call for call in self.state.calls.open.values() if call.raw_name == name]
+        calls = [call for call in named if (call.session, call.agent) == scope]
         return calls[0].id if len(calls) == 1 else None
 
     def _answer(self, value: Line) -> Skip:

@@ -46,7 +46,7 @@ from tooltap.normalizers.dialects.codex.items import (
     own_object,
     raw_name_of,
 )
-from tooltap.normalizers.dialects.codex.threads import CodexState, HeldResult, Threads
+from tooltap.normalizers.dialects.codex.threads import Asked, CodexState, HeldResult, Threads
 from tooltap.normalizers.tools.outcome import stated_status
 from tooltap.normalizers.tools.payload import decode_json, truncate_raw
 from tooltap.normalizers.tools.registry import tool_input
@@ -77,6 +77,7 @@ _EXEC_KEYS = ("command", "cwd", "parsed_cmd", "source", "process_id", "interacti
 _encode = msgspec.msgpack.Encoder().encode
 _SERVER_TOOLS = ("WebSearch", "image_generation")
 """Tools that run on the model's side: no line states what the model gets from them."""
+_PERMISSIONS = "request_permissions"
 ASKED = "asked"
 """Source of a call that only a request to the user shows."""
 
@@ -216,18 +217,21 @@ class CodexCalls:
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         if (held := self._state.held.pop(call.id, None)) is not None:  # the call is evicted
             return held.answer.value, held.answer.outputs
-        return self.running.take(call.id)
+        return self.running.take(call)
 
     # -- commands in the background -------------------------------------------------------------------------------
 
     def remember_process(self, process: str, call: OpenCall) -> None:
-        """Remember the background process of a command."""
-        put(self._state.processes, process, call.id, self._parser.context.limits.open_permissions)
+        """Remember the background process of a command. Each thread has ids of its own."""
+        put(self._state.processes, self._key(process), call.id, self._parser.context.limits.open_permissions)
 
     def process_ended(self, process: str, answer: Answer) -> None:
         """Remember that a background command has ended: a separate line with its output may still follow."""
-        if (call_id := self._state.processes.pop(process, None)) is not None:
+        if (call_id := self._state.processes.pop(self._key(process), None)) is not None:
             put(self._state.exited, call_id, answer, self._parser.context.limits.open_permissions)
+
+    def _key(self, process: str) -> str:
+        return f"{self._parser.agent or self._parser.session}/{process}"
 
     def release_exited(self) -> None:
         """Emit results for background commands that ended without a line of their own."""
@@ -252,10 +256,13 @@ class CodexCalls:
                 self.release(call_id)
 
     def _conclude_questions(self, turn_id: str | None) -> None:
-        """End the calls that only ask the user: if the turn completes, they were answered, even if the client's side is
-        not on the wire."""
+        """End the questions to the user: if the turn completes, they were answered, even if the client's side is not on
+        the wire. A request for permissions may as well have been refused."""
         for call in [one for one in self._state.calls.open.values() if one.source == ASKED]:
-            if (call.session, call.turn) == (self._parser.session, turn_id or call.turn):
+            if call.name == "AskUserQuestion" and (call.session, call.turn) == (
+                self._parser.session,
+                turn_id or call.turn,
+            ):
                 self.settle(call.id, "completed")
                 self._calls.answer(call, Answer(), raw=None, synthetic=True)
 
@@ -268,6 +275,8 @@ class CodexCalls:
         pending = self._state.permissions.pending
         if status == "cancelled" or not pending:  # nobody answered; the end of the turn emits that
             return False
+        if (call := self._state.calls.open.get(call_id)) is not None and call.raw_name == _PERMISSIONS:
+            return False  # its end does not say what was granted
         asked = [permission_id for permission_id, one in pending.items() if one.call_id == call_id]
         is_question = answers is not None or self._calls.name_of(call_id) == "AskUserQuestion"
         outcome = "denied" if status == "denied" else "answered" if is_question else "allowed"
@@ -631,6 +640,9 @@ _ACTIONS = {"accept": "allowed", "decline": "denied", "cancel": "cancelled"}
 _RESULTS = {"denied": "denied", "cancelled": "cancelled"}
 """Outcome of a request -> status of a call that only asks."""
 
+MANY_KEYS = 8
+"""Maximum number of keys of an answer that a notice names."""
+
 _MCP_APPROVAL = "mcp_tool_call_approval_"
 """Prefix of the call's id where Codex 0.120 asks for a tool of an MCP server."""
 
@@ -671,13 +683,13 @@ class CodexApprovals:
 
     @events("request_permissions")
     def _permissions_request(self, msg: Line) -> None:
-        self._show(msg, "request_permissions", "reason", "permissions")
+        self._show(msg, _PERMISSIONS, "reason", "permissions")
         self._ask(msg, "permissions", "cwd")
 
     @events("request_user_input")
     def _ask_questions(self, msg: Line) -> None:
         self._show(msg, "request_user_input", "questions")
-        permission_id = first_string(msg, "approval_id") or call_id_of(msg)
+        permission_id = self.id_of(msg)
         questions = records(msg["questions"]) if isinstance(msg.get("questions"), list) else None
         self._permissions.ask(permission_id, type="question", call_id=call_id_of(msg), questions=questions)
 
@@ -707,27 +719,38 @@ class CodexApprovals:
             value["changes"] = file_changes(value["changes"])
         call = self._calls.get(call_id)
         shown = tool_input(call.name, value, call.raw_name) if call is not None else value
-        permission_id, title = first_string(msg, "approval_id") or call_id, first_string(msg, "reason")
-        self._permissions.ask(permission_id, call_id=call_id, title=title, options=options, input=shown)
+        title = first_string(msg, "reason")
+        self._permissions.ask(self.id_of(msg), call_id=call_id, title=title, options=options, input=shown)
 
-    def answer_request(self, asked: dict[str, str], response: Line) -> Skip:
-        """Read the client's JSON-RPC answer. `asked`: JSON-RPC id -> permission; the answered entry is removed."""
-        if (permission_id := asked.pop(str(response["id"]), None)) is None:
+    def id_of(self, msg: Line) -> str:
+        """Id of the permission that an event asks for: its own, or that of the call, which is open by then."""
+        return first_string(msg, "approval_id") or self._calls.id_of(call_id_of(msg))
+
+    def answer_request(self, asked: dict[str, Asked], response: Line) -> Skip:
+        """Read the client's JSON-RPC answer. `asked`: JSON-RPC id -> request; the answered entry is removed. Codex
+        takes an answer that it cannot read, and an error, for a refusal."""
+        if (request := asked.pop(str(response["id"]), None)) is None:
             return "answer"
+        permission_id = request.permission
         call_id = self._permissions.call_of(permission_id)
-        result = record(response.get("result"))
+        result, outcome = record(response.get("result")), "denied"
         option = answers = None
-        if "answers" in result:
+        if request.key not in result:
+            if "error" not in response:
+                text = f'the client\'s answer has no "{request.key}": Codex takes it for a refusal'
+                self._parser.notice("client-answer", text, "warning", {"keys": sorted(result)[:MANY_KEYS]})
+        elif request.key == "answers":
             outcome, answers = "answered", record(result["answers"])
-        elif granted := record(result.get("permissions")):
-            outcome = "allowed" if any(granted.values()) else "denied"
-        elif (option := _word(result.get("decision"))) is not None:
-            kind = _KINDS.get(option, "")
-            outcome = "allowed" if kind.startswith("allow") else "expired" if option == "timed_out" else "denied"
-        else:  # Codex takes an answer it cannot read, and an error, for a refusal
+        elif request.key == "permissions":
+            outcome = "allowed" if any(record(result["permissions"]).values()) else "denied"
+        elif request.key == "action":
             option = first_string(result, "action")
             outcome = _ACTIONS.get(option or "", "denied")
-        self._permissions.answer(permission_id, outcome, by="user", option_id=option, answers=answers)
+        elif (option := _word(result["decision"])) is not None:
+            kind = _KINDS.get(option, "")
+            outcome = "allowed" if kind.startswith("allow") else "expired" if option == "timed_out" else "denied"
+        message = first_string(record(response.get("error")), "message")
+        self._permissions.answer(permission_id, outcome, by="user", option_id=option, answers=answers, message=message)
         if call_id is not None and (call := self._state.calls.open.get(call_id)) is not None and call.source == ASKED:
             value = {"answers": answers} if answers else nonempty(result, "permissions", "scope")
             self._tool_calls.answer(response, Answer(value or None, _RESULTS.get(outcome, "completed")), of=call)

@@ -14,7 +14,7 @@ import msgspec
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.state import TextBuffer, make_room
 from tooltap.normalizers.dialects.codex.parser import CodexParser
-from tooltap.normalizers.dialects.codex.threads import CodexState
+from tooltap.normalizers.dialects.codex.threads import Asked, CodexState
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import first_string, record
 from tooltap.protocol.events import Message
@@ -36,8 +36,8 @@ class ToolRequest(msgspec.Struct, omit_defaults=True):
 
 class CodexMcpState(CodexState, kw_only=True):
     requests: dict[str, ToolRequest] = msgspec.field(default_factory=dict)
-    elicitations: dict[str, str] = msgspec.field(default_factory=dict)
-    """JSON-RPC id of an elicitation -> id of the permission it asks for."""
+    elicitations: dict[str, Asked] = msgspec.field(default_factory=dict)
+    """JSON-RPC id of an elicitation -> what it asks for."""
 
 
 class CodexMcp(CodexParser):
@@ -100,11 +100,10 @@ class CodexMcp(CodexParser):
             self.set_session(session)
         self.threads.event_turn = first_string(params, "codex_event_id")
         msg = {key.removeprefix("codex_"): stated for key, stated in params.items()}
-        permission_id, skip = first_string(msg, "approval_id", "call_id") or "", None
+        skip = None
         if "codex_elicitation" not in params:
-            permission_id = request_id
-            self.permissions.ask(permission_id, type="elicitation", title=first_string(params, "message"))
-        elif self.permissions.is_pending(permission_id):
+            self.permissions.ask(request_id, type="elicitation", title=first_string(params, "message"))
+        elif self.permissions.is_pending(self.approvals.id_of(msg)):
             skip = "duplicate-request"
         else:
             request = (
@@ -114,7 +113,9 @@ class CodexMcp(CodexParser):
             )
             request({**msg, "reason": params.get("message")})
         make_room(self.state.elicitations, self.context.limits.open_permissions)
-        self.state.elicitations[request_id] = permission_id
+        is_own = "codex_elicitation" in params
+        asked = Asked(self.approvals.id_of(msg), "decision") if is_own else Asked(request_id, "action")
+        self.state.elicitations[request_id] = asked
         return skip
 
     # -- the client's side, and answers ---------------------------------------------------------------------------

@@ -106,6 +106,14 @@ class HeldResult(msgspec.Struct, omit_defaults=True):
     size: int = 0
 
 
+class Asked(msgspec.Struct):
+    """A JSON-RPC request to the client, which asks for a permission."""
+
+    permission: str
+    key: str
+    """The key that its answer must have: Codex takes an answer without it for a refusal."""
+
+
 class CodexState(State, kw_only=True):
     agent_version: str | None = None
     threads: dict[str, Thread] = msgspec.field(default_factory=dict)
@@ -121,7 +129,7 @@ class CodexState(State, kw_only=True):
     exited: dict[str, Answer] = msgspec.field(default_factory=dict)
     """Call id of a background command -> its result, while only a poll (such as `write_stdin`) has stated its end."""
     processes: dict[str, str] = msgspec.field(default_factory=dict)
-    """Id of a process in the background -> id of the call that started it."""
+    """`<thread>/<id of a process in the background>` -> id of the call that started it."""
     picture: str | None = None
     """The held call whose picture may be in the next item."""
 

@@ -128,7 +128,7 @@ class CopilotJson(Parser):
         self.usage = CopilotUsage(self, self.state.usage)
 
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self.running.take(call.id)
+        return self.running.take(call)
 
     def enter(self, value: Line) -> None:
         self.ts = milliseconds(value.get("timestamp")) or self.ts

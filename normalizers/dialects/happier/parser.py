@@ -64,7 +64,7 @@ class PayloadParser(Parser):
         self.running = LiveOutput(self, self.state.running)
 
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self.running.take(call.id)
+        return self.running.take(call)
 
     def _read_payload(self, kind: str, payload: Line) -> Skip:
         id_keys = _ID_KEYS.get(kind, ())

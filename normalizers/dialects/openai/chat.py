@@ -6,6 +6,7 @@ tools. A turn lasts from a prompt to an answer that calls no tool. A line may al
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections import Counter
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State, keep_newest
 from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.openai.answers import read_result
-from tooltap.normalizers.tools.payload import nonblank, strings
+from tooltap.normalizers.tools.payload import decode_json, nonblank, strings
 from tooltap.normalizers.wire.decode import FRAMING, decode_text
 from tooltap.normalizers.wire.values import (
     dollars,
@@ -43,11 +44,17 @@ _FAILED = ("content_filter", "error")
 
 
 class ChatCompletion(msgspec.Struct, omit_defaults=True):
-    """A completion that is being received."""
+    """A completion that is being received: what lies between a request and its end, whatever ids its chunks have."""
 
     id: str
+    """That of its first chunk."""
+    asked: bool = False
+    """Its request is in the stream, so the next request ends it at the latest."""
+    is_one: bool = True
+    """All its chunks have one id."""
     pending: list[PendingCall] = []
     calls: int = 0
+    images: list[Attachment] = []
     usage: dict[str, Any] | None = None
     finish: str | None = None
 
@@ -60,8 +67,14 @@ class OpenAIChatState(State, kw_only=True):
     answer: ChatCompletion | None = None
     answered: bool = False
     """The last request has its answer, so the same request again is not a retry."""
+    asked: bool = False
+    """A request waits for its answer."""
     over: str | None = None
     """Id of the completion that ended last."""
+    called: list[str] = msgspec.field(default_factory=list)
+    """Calls of the newest answer, by their ids in events."""
+    aliases: dict[str, str] = msgspec.field(default_factory=dict)
+    """Id that the client gave to a call of the last completion -> the call's id in events."""
     model: str | None = None
     call_count: int = 0
     nameless: str = ""
@@ -71,19 +84,20 @@ class OpenAIChatState(State, kw_only=True):
 class OpenAIChat(Parser):
     dialect = "openai-chat"
     protocol = default_provider = "openai"
-    SKIPS = frozenset({"empty", "history", "repeated", FRAMING})
+    SKIPS = frozenset({"empty", "history", FRAMING})
     state_type = OpenAIChatState
     state: OpenAIChatState
 
     def read(self, value: Line) -> Skip:
         """The lines have no common key that says their kind."""
-        if isinstance(value.get("choices"), list):
+        if _is_completion(value):
             return self._completion(value)
+        is_error = value.get("error") or value.get("object") == "error"
+        if is_error and not isinstance(value.get("messages"), list):
+            return self._error(value.get("error") or value)
         self._end_completion()
         if isinstance(value.get("messages"), list):
             return self._request(records(value["messages"]), is_request="model" in value or "stream" in value)
-        if value.get("error") or value.get("object") == "error":
-            return self._error(value.get("error") or value)
         if isinstance(value.get("role"), str):
             outcome = self._message(value)
             self.state.history.append(digest_of(value))
@@ -97,6 +111,15 @@ class OpenAIChat(Parser):
 
     def finish(self, reason: str) -> None:
         self._end_completion()
+
+    def holds_back(self) -> bool:
+        answer = self.state.answer
+        return answer is not None and answer.finish is not None and answer.usage is not None
+
+    def settle(self) -> None:
+        """End a completion that has everything, whose end is not on the wire."""
+        if self.holds_back():
+            self._end_completion()
 
     # -- requests -------------------------------------------------------------------------------------------------
 
@@ -123,7 +146,7 @@ class OpenAIChat(Parser):
         if known == len(messages) and self.state.answered and last_prompt >= 0:
             known = last_prompt  # requested once more, for another answer
         is_asked = self.state.answered and last_prompt == len(messages) - 1
-        self.state.answered = False
+        self.state.answered, self.state.asked = False, is_request
         outcomes: list[Skip] = ["history"]
         prompted = False
         for index, message in enumerate(messages[known:], known):
@@ -149,11 +172,12 @@ class OpenAIChat(Parser):
         if role != "assistant" or digest_of(message) in self.state.known_answers:
             return "history"
         uses, texts = uses_of(message), texts_of(message)
-        if self._waits_for(uses) or not (uses or texts):
+        if self._waits_for(uses) or self._learns_ids(uses) or not (uses or texts):
             return "history"
         if not self.replay:
             self.ensure_turn()
         self._emit_texts(message, None)
+        self.state.called = []
         self._open_calls(uses)
         if not uses and not self.replay and self.turn is not None:
             self.end_turn("completed", ended_by="answer")
@@ -166,10 +190,28 @@ class OpenAIChat(Parser):
         names = [call.raw_name if call is not None else None for call in open_calls]
         return bool(uses) and names == [use.name or UNKNOWN_TOOL for use in uses]
 
-    def _prompt(self, message: Line, begins_turn: bool) -> Skip:
-        media = media_in(message.get("content"))
+    def _learns_ids(self, uses: list[ChatCall]) -> bool:
+        """Return whether these are the calls of the last answer, to which the client has given ids of its own; if so,
+        remember those."""
+        state = self.state
+        called = [state.calls.open.get(call_id) for call_id in state.called]
+        if not uses or len(uses) != len(called):
+            return False
+        for use, call in zip(uses, called, strict=True):
+            if call is None or not self.calls.shows(call, use.name or UNKNOWN_TOOL, use.value):
+                return False
+        state.aliases |= {use.id: call_id for use, call_id in zip(uses, state.called, strict=True) if use.id}
+        keep_newest(state.aliases, KNOWN_ANSWERS)
+        return True
+
+    def _attached(self, content: Any) -> list[Attachment] | None:
+        """The files among the parts of a message."""
+        media = media_in(content)
         _, attachments = take_bodies(self, media)
-        attachments = [*(attachments or []), *links_in(media)] or None
+        return [*(attachments or []), *links_in(media)] or None
+
+    def _prompt(self, message: Line, begins_turn: bool) -> Skip:
+        attachments = self._attached(message.get("content"))
         if begins_turn and not self.replay:
             self.give_up_turns()
             self.start_turn()
@@ -184,11 +226,13 @@ class OpenAIChat(Parser):
             self.ensure_turn()
         outcome: Skip = "history"
         for stated in result_ids(message) or [""]:
-            call_id = stated or self.state.nameless or "unknown"
-            if not self.calls.is_over(call_id):
+            call_id = self.state.aliases.get(stated, stated) or self.state.nameless or "unknown"
+            sharing = self.calls.sharing(call_id)  # parallel calls of one id: their results come in their order
+            if sharing or not self.calls.is_over(call_id):
                 raw_name = first_string(message, "name") or UNKNOWN_TOOL
-                answer = read_result(self.calls.tool_of(call_id, raw_name), raw)
-                self.calls.answer(call_id, answer.replace(attachments=attachments), raw=raw, raw_name=raw_name)
+                tool = sharing[0].name if sharing else self.calls.tool_of(call_id, raw_name)
+                answer = read_result(tool, raw).replace(attachments=attachments)
+                self.calls.answer(sharing[0] if sharing else call_id, answer, raw=raw, raw_name=raw_name)
                 outcome = None
         return outcome
 
@@ -199,7 +243,11 @@ class OpenAIChat(Parser):
             state.call_count += 1
             if not use.id:
                 state.nameless = f"call-{state.call_count}"
-            self.calls.open(use.id or state.nameless, use.name or UNKNOWN_TOOL, use.value, raw=use.raw)
+            call_id = use.id or state.nameless
+            state.aliases.pop(call_id, None)
+            call = self.calls.open(call_id, use.name or UNKNOWN_TOOL, use.value, raw=use.raw)
+            state.called.append(call.id)
+            del state.called[:-MANY_CALLS]
 
     # -- completions ----------------------------------------------------------------------------------------------
 
@@ -207,13 +255,11 @@ class OpenAIChat(Parser):
         """Read a whole completion, or a chunk of one."""
         state = self.state
         completion_id = string(value.get("id")) or ""
-        choices = records(value["choices"])
-        is_continued = state.answer is not None and state.answer.id == completion_id
+        choices = records(value.get("choices"))
+        is_continued = state.answer is not None and _continues(state.answer, completion_id, choices)
         is_chunk = is_continued or any(isinstance(choice.get("delta"), dict) for choice in choices)
         if not is_continued:
             self._end_completion()
-        if is_chunk and completion_id and state.over == completion_id:
-            return "repeated"
         if value.get("error"):
             return self._error(value["error"])
         if self.state.provider is None and (served_by := first_string(value, "provider")) is not None:
@@ -223,15 +269,17 @@ class OpenAIChat(Parser):
         is_news = self.uses_model(model if len(model or "") <= SHORT else None)
         if state.answer is None and choices:
             self.ensure_turn()
-            state.answer = ChatCompletion(completion_id)
+            state.answer, state.called = ChatCompletion(completion_id, state.asked), []
+            state.asked = False
         completion = state.answer
         if completion is not None:
+            completion.is_one &= completion_id in ("", completion.id)
             for choice in choices:
                 is_news |= self._choice(choice, completion)
-            if isinstance(value.get("usage"), dict):
-                completion.usage = usage_of(value["usage"]) or completion.usage
-                is_news |= completion.usage is not None
-            if not is_chunk or (completion.finish and completion.usage is not None):
+            if (usage := usage_of(value)) is not None:
+                completion.usage = merged(completion.usage or {}, usage)
+                is_news = True
+            if not is_chunk:
                 self._end_completion()
                 is_news = True
         return None if is_news else "empty"
@@ -263,28 +311,46 @@ class OpenAIChat(Parser):
             entries = [{"index": 0, "function": legacy}]
         for entry in entries:
             collect(completion.pending, entry, self.context.limits.call_bytes // 4)
-        return bool(texts or entries)
+        images = self._images(delta)
+        completion.images += images
+        if len(completion.images) > MANY_IMAGES:
+            self._emit_images(completion.images, completion.id)
+            completion.images = []
+        return bool(texts or entries or images)
 
     def _emit_texts(self, message: Line, completion_id: str | None) -> bool:
         texts = texts_of(message)
         for role, text in texts:
             self.emit_text(role, text, message_id=completion_id or None)
-        return bool(texts)
+        images = self._images(message)
+        self._emit_images(images, completion_id)
+        return bool(texts or images)
+
+    def _images(self, message: Line) -> list[Attachment]:
+        """The pictures that a model made; OpenRouter puts them beside the text."""
+        return (self._attached(message["images"]) or []) if "images" in message else []
+
+    def _emit_images(self, images: list[Attachment], completion_id: str | None) -> None:
+        if images:
+            self.emit(Message, role="assistant", text="", message_id=completion_id or None, attachments=images)
 
     def _end_completion(self) -> None:
         """Emit the calls and the usage of the completion, and end the turn unless tools are to be called."""
         completion, self.state.answer = self.state.answer, None
         if completion is None:
             return
+        # Servers that make up ids give another one to each chunk, or one to all answers.
+        request = request_id(completion.id) if completion.is_one and completion.id != self.state.over else None
         self.state.over = completion.id or None
         texts = [text.buffer.head for text in self.state.texts.open.values() if text.role == "assistant"]
         self.texts.flush_turn(self.session, self.turn or "")
+        self._emit_images(completion.images, completion.id)
         uses = [call.as_use() for call in completion.pending if call.id or call.name or call.arguments]
         self._open_calls(uses)
         self._remember("".join(texts), uses)
         usage: dict[str, Any] | None = None
         if completion.usage is not None:
-            usage = {"scope": "step", "request": request_id(completion.id), **completion.usage}
+            usage = {"scope": "step", "request": request, **completion.usage}
         finish = completion.finish
         if not uses and not completion.calls and finish is not None and finish not in _CALLS_TOOLS:
             outcome = "failed" if finish in _FAILED else "completed"
@@ -302,7 +368,9 @@ class OpenAIChat(Parser):
 
     def _error(self, error: Any) -> Skip:
         """Read an error in place of a completion, or in the middle of one."""
-        self.state.answer = None
+        if (completion := self.state.answer) is not None:
+            completion.finish = None  # whatever it stated, the error ends the turn
+            self._end_completion()
         data = record(error) or {"message": str(error)}
         words = next((str(data[key]) for key in ("message", "code", "type") if data.get(key)), "error")
         self.ensure_turn()
@@ -310,6 +378,32 @@ class OpenAIChat(Parser):
         self.notice("provider-error", words, "error", data)
         self.end_turn("failed", reason=str(data.get("code") or data.get("type") or "error")[:SHORT])
         return None
+
+
+def _is_completion(value: Line) -> bool:
+    """Return whether a line is a completion or a chunk. That of the usage may have no choices, or null."""
+    if isinstance(value.get("choices"), list):
+        return True
+    if value.get("choices") is not None or value.get("error") or not value.keys().isdisjoint(("messages", "role")):
+        return False
+    return isinstance(value.get("usage"), dict) or str(value.get("object")).startswith("chat.completion")
+
+
+def _continues(answer: ChatCompletion, completion_id: str, choices: list[Line]) -> bool:
+    """Return whether a line is of the answer that is being received, rather than the beginning of another one, in a
+    stream that may lack requests and the framing of events."""
+    if completion_id == answer.id or not choices:
+        return True
+    if any(isinstance(choice.get("message"), dict) for choice in choices):
+        return False
+    return answer.asked or answer.finish is None
+
+
+def merged(known: Line, stated: Line) -> Line:
+    """The usage of an answer with what another line states: of each figure the greater, as servers state counts up to
+    now, or zeros until the end."""
+    greater = {key: max(known[key], count) for key, count in stated.items() if None not in (known.get(key), count)}
+    return {**{key: count for key, count in stated.items() if count is not None}, **known, **greater}
 
 
 def _repeated(before: list[int], now: list[int], known: int) -> Counter[int]:
@@ -327,7 +421,10 @@ def _repeated(before: list[int], now: list[int], known: int) -> Counter[int]:
 _MIME_TYPES = {"image_url": "image/*", "video_url": "video/*", "audio_url": "audio/*"}
 MANY_CALLS = 128
 """Maximum number of calls per answer."""
+MANY_IMAGES = 64
+"""Maximum number of an answer's pictures that wait for its text."""
 
+_MARKS = re.compile(r'[\\"{}\[\]]')
 _NO_ARGUMENTS = ("", "None", "null")
 """Arguments that mean an empty object; OpenRouter sends `None`."""
 
@@ -360,6 +457,42 @@ class PendingCall(msgspec.Struct, omit_defaults=True):
     index: int | None = None
     name: str | None = None
     arguments: str = ""
+    depth: int = 0
+    """Number of braces and brackets that are open in the arguments so far."""
+    in_text: bool = False
+    is_escaped: bool = False
+    """The next character follows a backslash in a text."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the arguments are a whole object."""
+        return self.arguments[-1:] == "}" and self.depth == 0 and not self.in_text
+
+    def append(self, arguments: str) -> None:
+        """Append arguments, unless they are complete. An empty object stands for what comes, if anything comes."""
+        if self.is_complete:
+            if self.arguments != "{}" or arguments[:1] != "{":
+                return
+            self.arguments = ""
+        escaped = 0 if self.is_escaped else -1
+        for mark in _MARKS.finditer(arguments):
+            place, sign = mark.start(), mark.group()
+            if place == escaped:
+                continue
+            if sign == '"':
+                self.in_text = not self.in_text
+            elif sign == "\\":
+                escaped = place + 1
+            elif not self.in_text:
+                self.depth += 1 if sign in "{[" else -1
+        self.is_escaped = escaped == len(arguments)
+        self.arguments += arguments
+
+    def repeats(self, name: str, arguments: str) -> bool:
+        """Return whether a delta behind complete arguments tells the call again, or what an empty object stood for."""
+        if name != self.name:
+            return False
+        return self.arguments in ("{}", arguments) or decode_json(self.arguments) == decode_json(arguments)
 
     def as_use(self) -> ChatCall:
         """Convert the deltas received so far to a call."""
@@ -369,7 +502,7 @@ class PendingCall(msgspec.Struct, omit_defaults=True):
 
 
 def text_of(message: Line) -> str:
-    """The text of a message. Mistral sends parts; a refusal replaces the content."""
+    """The text of a message. Mistral sends parts; a refusal, or what is said in a sound, replaces the content."""
     content = message.get("content")
     if content:
         if type(content) is str:
@@ -377,7 +510,7 @@ def text_of(message: Line) -> str:
         texts = _texts([part for part in records(content) if part.get("type", "text") == "text"])
         if text := "".join(texts):
             return text
-    return first_string(message, "refusal") or ""
+    return first_string(message, "refusal") or first_string(record(message.get("audio")), "transcript") or ""
 
 
 def media_in(content: Any) -> list[Line]:
@@ -421,17 +554,17 @@ def texts_of(message: Line) -> list[tuple[str, str]]:
 
 def _reasoning_of(message: Line) -> str:
     """The reasoning, which servers put in one of several places, or in two at once."""
-    if stated := first_string(message, "reasoning_content", "reasoning"):
+    if stated := first_string(message, "reasoning_content", "reasoning", "thinking"):
         return stated
     content, details = message.get("content"), message.get("reasoning_details")
     if type(content) is not list and not details:
         return ""
     thinking = [part for one in records(content) for part in records(one.get("thinking"))]
-    return "".join(_texts(records(details)) or _texts(thinking))
+    return "".join(_texts(records(details)) or _texts(records(details), "summary") or _texts(thinking))
 
 
-def _texts(parts: list[Line]) -> list[str]:
-    return [part["text"] for part in parts if isinstance(part.get("text"), str)]
+def _texts(parts: list[Line], key: str = "text") -> list[str]:
+    return [part[key] for part in parts if isinstance(part.get(key), str)]
 
 
 def uses_of(message: Line) -> list[ChatCall]:
@@ -472,48 +605,72 @@ def digest_of(message: Line) -> int:
     return zlib.crc32(msgspec.json.encode([message.get("role"), text_of(message), names, result_ids(message)]))
 
 
-def usage_of(usage: Line) -> Line | None:
-    """Return the fields of a usage event; None without counts. The prompt includes cached tokens; the total shows
-    whether the output includes the reasoning."""
-    prompt, output, total = (whole(usage.get(key)) for key in ("prompt_tokens", "completion_tokens", "total_tokens"))
+def usage_of(value: Line) -> Line | None:
+    """Return the fields of a usage event that a completion or a chunk states; None if there are none.
+
+    The prompt includes cached tokens, but where a server uses Anthropic's names; the total shows whether the output
+    includes the reasoning. OpenCode Zen states the cost in a chunk of its own."""
+    usage = record(value.get("usage"))
+    cost = dollars(usage.get("cost"))
+    cost = dollars(value.get("cost")) if cost is None else cost
+    prompt, output = _count(usage, "prompt_tokens", "input_tokens"), _count(usage, "completion_tokens", "output_tokens")
     if prompt is None and output is None:
-        return None
-    inputs, outputs = record(usage.get("prompt_tokens_details")), record(usage.get("completion_tokens_details"))
-    reasoning = whole(outputs.get("reasoning_tokens"))
+        return None if cost is None else {"cost_usd": cost}
+    inputs = record(usage.get("prompt_tokens_details")) or record(usage.get("input_tokens_details"))
+    outputs = record(usage.get("completion_tokens_details")) or record(usage.get("output_tokens_details"))
+    reasoning, total = whole(outputs.get("reasoning_tokens")), whole(usage.get("total_tokens"))
     if None not in (prompt, output, reasoning, total) and prompt + output + reasoning == total:  # type: ignore[operator]
         output = (output or 0) + (reasoning or 0)
-    cached = (inputs.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens"))
-    read = next((count for count in map(whole, cached) if count is not None), None)
-    counts = token_counts(prompt, output, read, inputs.get("cache_write_tokens"), reasoning)
-    return {**counts, "cost_usd": dollars(usage.get("cost"))}
+    read, write = _count(inputs, "cached_tokens"), _count(inputs, "cache_write_tokens", "cache_creation_tokens")
+    if read is None:
+        read = _count(usage, "prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens")
+    if write is None:
+        write = _count(usage, "cache_creation_input_tokens")  # LiteLLM
+    apart = "prompt_tokens" not in usage and not inputs
+    counts = token_counts(prompt, output, read, write, reasoning, apart=apart)
+    return {**counts, "cost_usd": cost}
+
+
+def _count(usage: Line, *keys: str) -> int | None:
+    """The first of these counts that is stated."""
+    return next((count for key in keys if (count := whole(usage.get(key))) is not None), None)
 
 
 def collect(pending: list[PendingCall], entry: Line, limit: int) -> None:
-    """Append a delta to the call with its id, else with its index, else to the last call.
+    """Append a delta to the call that it continues, or begin another one.
 
-    A new id begins a call, even at an index that is taken; so does a name if no call can be continued. A delta that
-    would make the arguments longer than `limit` characters is dropped.
+    A delta that would make the arguments longer than `limit` characters is dropped, and so is one behind arguments that
+    are complete: servers repeat a whole call in their last chunk.
     """
     function = record(entry.get("function"))
-    call_id, name, index = _id_of(entry.get("id")), first_string(function, "name"), entry.get("index")
-    index = whole(index)
-    if (call := _continued(pending, call_id, index, name)) is None:
+    call_id, name, index = _id_of(entry.get("id")), first_string(function, "name"), whole(entry.get("index"))
+    arguments = function.get("arguments")
+    if arguments is not None and not isinstance(arguments, str):
+        arguments = msgspec.json.encode(arguments).decode()
+    call = _continued(pending, call_id, index, name)
+    if call is not None and name is not None and arguments and call.is_complete and not call.repeats(name, arguments):
+        call = None
+    if call is None:
         call = PendingCall(index=index)
         pending.append(call)
         del pending[:-MANY_CALLS]
     call.id, call.name = call.id or call_id, call.name or name
-    arguments = function.get("arguments")
-    if arguments is not None and not isinstance(arguments, str):
-        arguments = msgspec.json.encode(arguments).decode()
     if arguments and len(call.arguments) + len(arguments) <= limit:
-        call.arguments += arguments
+        call.append(arguments)
 
 
 def _continued(
     pending: list[PendingCall], call_id: str | None, index: int | None, name: str | None
 ) -> PendingCall | None:
-    if call_id is not None and (known := next((call for call in pending if call.id == call_id), None)) is not None:
-        return known
+    """The call that a delta continues: the one with its id and its index, else with its id, else with its index, else
+    the last one.
+
+    A new id begins a call, even at an index that is taken; so does a name if no call can be continued, or at an index
+    of its own: servers give parallel calls one id."""
+    known = [call for call in reversed(pending) if call_id is not None and call.id == call_id]
+    if known:
+        both = next((call for call in known if None in (index, call.index) or call.index == index), None)
+        return both or (known[0] if name is None else None)
     at_index = next((call for call in reversed(pending) if index is not None and call.index == index), None)
     if at_index is not None:
         return at_index if call_id is None or at_index.id is None else None

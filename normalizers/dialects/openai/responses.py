@@ -19,7 +19,7 @@ import msgspec
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State, keep_newest
+from tooltap.normalizers.core.state import OpenCall, State, keep_newest, put
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.dialects.openai.answers import read_result
@@ -68,13 +68,19 @@ class ResponsesState(State, kw_only=True):
     model: str | None = None
     receiving: bool = False
     """True while a response is being received."""
+    current: str | None = None
+    """Id of the response that began last."""
     items: dict[str, str] = msgspec.field(default_factory=dict)
     """Index in the current response's output -> id of the item when it was added."""
     items_read: dict[str, None] = msgspec.field(default_factory=dict)
     """Indexes of complete items."""
     waiting: dict[str, None] = msgspec.field(default_factory=dict)
     """Calls of the current response that the client is to run."""
+    calls_read: dict[str, str] = msgspec.field(default_factory=dict)
+    """Index in the current response's output -> id, in events, of the call there."""
     ended: str | None = None
+    """Id of the most recently ended response, until the next request: some servers give all responses one id."""
+    last: str | None = None
     """Id of the most recently ended response."""
     prompts: PromptsState = msgspec.field(default_factory=PromptsState)
     error: str | None = None
@@ -115,6 +121,7 @@ class OpenAIResponses(Parser):
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def _request(self, body: Line) -> Skip:
+        self.state.ended, self.state.receiving = None, False
         given = body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else records(given)
         calls = {call.id: (call, item) for item in items if (call := call_of(item)) is not None}
@@ -153,8 +160,8 @@ class OpenAIResponses(Parser):
         if call is not None and is_new and not self.calls.repeats(call_id, call.raw_name, call.value, name=call.name):
             self.ensure_turn()
             self.calls.open(call.id, call.raw_name, call.value, raw=raw, name=call.name)
-        if self.calls.get(call_id) is not None:
-            self._result(call_id, self._answer_of(call_id, item), item, Bodies(self))
+        if sharing := self.calls.sharing(call_id):  # parallel calls of one id: their results come in their order
+            self._result(sharing[0], self._answer_of(call_id, item), item, Bodies(self))
 
     def _answer_of(self, call_id: str, item: Line) -> Answer:
         """Return the answer in an output item. For a shell, forms of agents other than Codex are read, too."""
@@ -175,7 +182,11 @@ class OpenAIResponses(Parser):
 
     @line("response.created")
     def _created(self, value: Line) -> Skip:
-        return self._begin_response(record(value.get("response")))
+        response, state = record(value.get("response")), self.state
+        if state.receiving and state.current is not None and response.get("id") == state.current:
+            return "progress"  # llama.cpp says it again while it continues a message
+        state.ended = None
+        return self._begin_response(response)
 
     @line(*(f"response.{status}" for status in _OUTCOMES))
     def _ended(self, value: Line) -> Skip:
@@ -188,7 +199,8 @@ class OpenAIResponses(Parser):
             self.set_session(conversation)
         self._fail_turn()
         state.receiving, state.error = True, None
-        state.items, state.items_read, state.waiting = {}, {}, {}
+        state.current = string(response.get("id"))
+        state.items, state.items_read, state.calls_read, state.waiting = {}, {}, {}, {}
         self._learn_model(response)
         self.ensure_turn()
         return None if self.items else "unchanged"
@@ -213,9 +225,9 @@ class OpenAIResponses(Parser):
         for index, item in enumerate(records(response.get("output"))):
             if str(index) not in state.items_read:
                 self._read_item(str(index), item, is_whole=True)
-        state.ended = response_id
         self._set_time(response.get("completed_at"))
         self._end_response(response, outcome)
+        state.ended = state.last = response_id
         return None
 
     def _end_response(self, response: Line, outcome: str) -> None:
@@ -227,6 +239,8 @@ class OpenAIResponses(Parser):
             if state.error is None:
                 self._error_notice(error)
         usage = _usage(response)
+        if usage and response.get("id") == state.last:
+            usage["request"] = None
         if outcome == "completed" and any(self.calls.get(call_id) is not None for call_id in state.waiting):
             self.texts.flush_turn(self.session, str(self.turn))
             if usage:
@@ -234,7 +248,7 @@ class OpenAIResponses(Parser):
         else:
             self._end_turn(outcome, string(reason), usage)
         state.receiving = False
-        state.items, state.items_read, state.waiting = {}, {}, {}
+        state.items, state.items_read, state.calls_read, state.waiting = {}, {}, {}, {}
 
     def _end_turn(self, outcome: str, reason: str | None, usage: dict[str, Any] | None = None) -> None:
         before = ((Usage, {"scope": "step", **usage}),) if usage else ()
@@ -307,7 +321,7 @@ class OpenAIResponses(Parser):
         elif is_answer(item):
             return self._output_item(item) if is_whole else "partial"
         elif (call := call_of(item)) is not None:
-            self._call(call, item, is_whole=is_whole)
+            self._call(place, call, item, is_whole=is_whole)
         else:
             return self.unparsed("unknown-type", item)
         return None if len(self.items) > events else "empty"
@@ -329,17 +343,23 @@ class OpenAIResponses(Parser):
         self.texts.append(role, value["delta"], message_id=message_id, block=block, key=text_key, preview=True)
         return None if self.items else "partial"
 
-    def _call(self, call: ItemCall, item: Line, *, is_whole: bool) -> None:
-        known = self.calls.get(call.id)
+    def _call(self, place: str, call: ItemCall, item: Line, *, is_whole: bool) -> None:
+        """Read a call. Its place says which it is: servers give parallel calls one id."""
+        read = self.state.calls_read
+        known = self.calls.get(read.get(place, call.id))
+        if known is not None and place not in read and known.id in read.values():
+            known = None
         value = call.value if is_whole else {}
         if known is None and self.calls.repeats(call.id, call.raw_name, value, name=call.name):
             return
         bodies = Bodies(self)
         item = bodies.take(with_image(item))
-        if known is None or is_whole:
-            waits = known is not None and known.status == "awaiting-permission"
-            status = None if waits else "running" if is_whole else "pending"
-            self.calls.show(call.id, call.raw_name, value, raw=item, name=call.name, status=status)
+        if known is None:
+            status = "running" if is_whole else "pending"
+            known = self.calls.open(call.id, call.raw_name, value, raw=item, name=call.name, status=status)
+        elif is_whole:
+            self.calls.update(known, value, raw=item, name=call.name, status="running")
+        put(read, place, known.id, MANY_ITEMS)
         if not is_whole:
             return
         is_request = item.get("type") == "mcp_approval_request"
@@ -350,7 +370,7 @@ class OpenAIResponses(Parser):
             self.state.waiting[call.id] = None
             keep_newest(self.state.waiting, MANY_ITEMS)
         else:
-            self._result(call.id, answer, item, bodies)
+            self._result(known, answer, item, bodies)
 
     def _output_item(self, item: Line) -> Skip:
         """Read the result of a call that OpenAI ran and that is a separate item; without an id it is the last
@@ -360,12 +380,12 @@ class OpenAIResponses(Parser):
             return self.unparsed("no-call-id", item)
         return self._result(call_id, self._answer_of(call_id, item), item, Bodies(self))
 
-    def _result(self, call_id: str, answer: Answer, raw: Line, bodies: Bodies) -> Skip:
+    def _result(self, of: OpenCall | str, answer: Answer, raw: Line, bodies: Bodies) -> Skip:
         value, raw = bodies.take(answer.value), bodies.take(raw)
         seen = raw.get("output")
         if isinstance(seen, str | list):  # of a tool that OpenAI ran, this is what it gave to the model
             answer = answer.replace(model=seen)
-        return self.calls.answer(call_id, answer.replace(value=value, attachments=bodies.attachments), raw=raw)
+        return self.calls.answer(of, answer.replace(value=value, attachments=bodies.attachments), raw=raw)
 
     def _server_tools(self, item: Line) -> None:
         server, error = item.get("server_label"), item.get("error")

@@ -52,7 +52,7 @@ class OpencodeRun(Parser):
         self.parts = OpencodeParts(self, self.state)
 
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self.parts.running.take(call.id)
+        return self.parts.running.take(call)
 
     def enter(self, value: Line) -> None:
         if self.line.knows(value.get("type")):
@@ -157,7 +157,7 @@ class OpencodeBus(Parser):
         self.client = OpencodeClient(self, self.state, self.sessions)
 
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
-        return self.parts.running.take(call.id)
+        return self.parts.running.take(call)
 
     def before_turn_end(self) -> None:
         self.sessions.emit_diff()

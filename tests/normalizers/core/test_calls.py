@@ -329,3 +329,20 @@ def test_a_call_whose_result_came_first_has_no_second_one() -> None:
 
     assert parser.calls.answer(call, Answer("again"), raw={}) == DUPLICATE_RESULT
     assert len(results(emitted(parser.items))) == 1
+
+
+def test_call_waits_while_a_request_for_it_has_no_answer() -> None:
+    """The report is opencode #14301: a client overwrote its dialog because an update said that the call was running."""
+    found, _ = run(
+        {"do": "call", "id": "a", "name": "X"},
+        {"do": "ask", "id": "p", "call": "a"},
+        {"do": "ask", "id": "q", "call": "a"},
+        {"do": "status", "id": "a", "status": "running"},
+        {"do": "answer", "id": "p", "outcome": "allowed"},
+        {"do": "status", "id": "a", "status": "pending"},
+        {"do": "answer", "id": "q", "outcome": "allowed"},
+        {"do": "status", "id": "a", "status": "pending"},
+    )
+
+    statuses = [event.status for event in found if isinstance(event, ToolUpdate)]
+    assert statuses == ["awaiting-permission", "running", "pending"]

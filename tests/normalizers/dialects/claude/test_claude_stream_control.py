@@ -157,3 +157,12 @@ def test_client_requests() -> None:
     assert updates == [("plan", None), (None, "other")]
     assert [notice.code for notice in of(Notice, found)] == ["interrupt"]
     assert [response.outcome for response in of(PermissionResponse, found)] == ["cancelled"]
+
+
+def test_error_is_an_answer_to_a_request() -> None:
+    failed = {"subtype": "error", "request_id": "r", "error": "no window"}
+    found = read(init(), ask("r", "a", "Bash", command="ls"), {"type": "control_response", "response": failed})
+
+    (response,) = of(PermissionResponse, found)
+    assert (response.permission_id, response.outcome, response.by) == ("r", "cancelled", "user")
+    assert (response.message, response.synthetic) == ("no window", False)

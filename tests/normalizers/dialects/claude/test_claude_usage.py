@@ -12,7 +12,7 @@ from tests.normalizers.dialects.claude.transcripts import line, read, said
 from tests.normalizers.reading import of
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
-from tooltap.protocol.events import Event, Usage
+from tooltap.protocol.events import Event, Message, Usage
 
 REQUEST = "msg_0000000000000001/req_00000000000000000001"
 MODEL, ADVISOR = "claude-sonnet-4-5-20250929", "claude-opus-4-5-20251101"
@@ -244,3 +244,38 @@ def test_short_ids_identify_no_request() -> None:
     answer["message"] |= {"id": "m1", "model": MODEL, "stop_reason": "end_turn", "usage": {"input_tokens": 7}}
 
     assert [step.request for step in steps(read(asked(), answer))] == [None]
+
+
+REQUESTS = [f"req_0000000000000000000{number}" for number in (1, 2, 3)]
+
+
+def test_answers_of_one_message_id_are_as_many_as_their_requests() -> None:
+    """Some servers give all messages one id (claude-code #64880). The second answer has two lines."""
+    given = [(REQUESTS[0], TEXT, 20), (REQUESTS[1], THOUGHT, 20), (REQUESTS[1], TEXT, 21), (REQUESTS[2], TEXT, 20)]
+    lines = [
+        {**answered(f"a{second}", second, block, tokens(100, output)), "requestId": request}
+        for second, (request, block, output) in enumerate(given, 1)
+    ]
+
+    found = read(asked(), *lines)
+
+    assert [(one.input_tokens, one.output_tokens) for one in steps(found)] == [(100, 20), (100, 21), (100, 20)]
+    assert [one.request for one in steps(found)] == [f"msg_0000000000000001/{request}" for request in REQUESTS]
+    said_by_model = [one for one in of(Message, found) if one.role == "assistant"]
+    assert [(one.text, one.block) for one in said_by_model] == [("Hello.", 0), ("Hello.", 1), ("Hello.", 0)]
+
+
+def test_answers_of_one_message_id_in_turns_of_their_own() -> None:
+    lines = []
+    for second, request in enumerate(REQUESTS, 1):
+        answer = answered(f"a{second}", second, TEXT, tokens(100, 20), "end_turn")
+        lines += [asked(f"u{second}", second), {**answer, "requestId": request}]
+
+    assert [(one.turn, one.input_tokens) for one in steps(read(*lines))] == [("t1", 100), ("t2", 100), ("t3", 100)]
+
+
+def test_printed_answers_of_one_message_id_are_as_many_as_their_requests() -> None:
+    found = read_stream(init(), *({**printed("m1", 100), "request_id": request} for request in REQUESTS))
+
+    assert [(one.scope, one.input_tokens, one.output_tokens) for one in of(Usage, found)] == [("turn", 300, 3)]
+    assert [one.text for one in of(Message, found)] == ["Hello."] * 3

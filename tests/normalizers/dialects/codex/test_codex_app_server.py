@@ -315,6 +315,67 @@ def test_permission_request_outcomes(granted: dict[str, Any], outcome: str) -> N
     assert [one.outcome for one in of(PermissionResponse, found)] == [outcome]
 
 
+@pytest.mark.parametrize("seen", [[], [notify("serverRequest/resolved", requestId=5)]])
+def test_permissions_without_an_answer_are_not_granted(seen: list[dict[str, Any]]) -> None:
+    params = {**BOTH, "itemId": "c", "permissions": {"network": {"enabled": True}}, "reason": "to fetch"}
+    asked = {"id": 5, "method": "item/permissions/requestApproval", "params": params}
+    found = read(started(), asked, *seen, completed())
+
+    assert [(one.outcome, one.synthetic) for one in of(PermissionResponse, found)] == [("expired", True)]
+    assert [(one.status, one.synthetic) for one in results(found)] == [("interrupted", True)]
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "key"),
+    [
+        ("mcpServer/elicitation/request", {"decision": "accept"}, "action"),
+        ("item/commandExecution/requestApproval", {"action": "accept"}, "decision"),
+        ("item/permissions/requestApproval", {"decision": "accept"}, "permissions"),
+        ("item/tool/requestUserInput", {"action": "accept"}, "answers"),
+    ],
+)
+def test_answer_of_another_form_is_a_refusal_and_a_hint(method: str, given: dict[str, Any], key: str) -> None:
+    asked = {"id": 5, "method": method, "params": {**BOTH, "itemId": "c", "command": "ls", "questions": []}}
+    found = read(started(), asked, {"id": 5, "result": given, "dir": "in"})
+
+    assert [(one.permission_id, one.outcome) for one in of(PermissionResponse, found)] == [("5", "denied")]
+    assert [(one.code, f'"{key}"' in one.text) for one in of(Notice, found)] == [("client-answer", True)]
+
+
+def test_error_as_an_answer_is_a_refusal_in_its_words() -> None:
+    asked = {"id": 5, "method": "item/commandExecution/requestApproval", "params": {**BOTH, "itemId": "c"}}
+    found = read(started(), asked, {"id": 5, "error": {"code": 1, "message": "no window"}, "dir": "in"})
+
+    assert [(one.outcome, one.message) for one in of(PermissionResponse, found)] == [("denied", "no window")]
+    assert of(Notice, found) == []
+
+
+def test_command_that_ran_was_not_denied_by_one_of_its_approvals() -> None:
+    """Two approvals of one item (`approvalId`), of which one is declined; the item states how the command ended."""
+    params = {**BOTH, "itemId": "c", "command": "git commit -am x && git push"}
+    asked = [
+        {
+            "id": number,
+            "method": "item/commandExecution/requestApproval",
+            "params": {**params, "approvalId": str(number)},
+        }
+        for number in (5, 6)
+    ]
+    answers = [{"id": 5, "result": {"decision": "accept"}, "dir": "in"}]
+    answers += [{"id": 6, "result": {"decision": "decline"}, "dir": "in"}]
+    shown = {"id": "c", "command": params["command"], "cwd": "/w", "commandActions": []}
+    found = read(
+        started(),
+        item("started", "commandExecution", **shown, status="inProgress"),
+        *asked,
+        *answers,
+        item("completed", "commandExecution", **shown, status="failed", exitCode=1, aggregatedOutput="pushed"),
+    )
+
+    assert [one.outcome for one in of(PermissionResponse, found)] == ["allowed", "denied"]
+    assert [(one.status, one.output["exit_code"]) for one in results(found)] == [("failed", 1)]
+
+
 # -- messages, usage, notices -----------------------------------------------------------------------------------------
 
 

@@ -271,8 +271,6 @@ DENY = {"network_policy_amendment": {"host": "x", "action": "deny"}}
         ({"result": {"decision": {"network_policy_amendment": DENY}}}, "denied", "deny"),
         ({"result": {"decision": "abort"}}, "denied", "abort"),
         ({"result": {"decision": "timed_out"}}, "expired", "timed_out"),
-        ({"result": {"action": "accept"}}, "allowed", "accept"),
-        ({"result": {"action": "cancel"}}, "cancelled", "cancel"),
         ({"error": {"code": 1, "message": "no"}}, "denied", None),
     ],
 )
@@ -287,6 +285,29 @@ def test_client_answer_outcomes(given: dict[str, Any], outcome: str, option: str
     assert [(call.call_id, call.name, call.synthetic) for call in calls(found)] == [("c1", "Bash", False)]
     assert (request.permission_id, request.title) == ("c1", "Allow Codex to run `ls`?")
     assert (response.permission_id, response.outcome, response.option_id) == ("c1", outcome, option)
+
+
+@pytest.mark.parametrize("given", [{"action": "accept"}, {}])
+def test_answer_of_another_form_is_a_refusal_and_a_hint(given: dict[str, Any]) -> None:
+    """Codex 0.171 refuses what has no `decision`, as `ExecApprovalResponse` (codex-rs/mcp-server) must have one."""
+    found = read(
+        started(),
+        elicitation(codex_elicitation="exec-approval", codex_call_id="c1", codex_command=["ls"]),
+        {"dir": "in", "id": 0, "result": given},
+    )
+
+    assert [one.outcome for one in of(PermissionResponse, found)] == ["denied"]
+    (notice,) = of(Notice, found)
+    assert (notice.code, notice.level, notice.data) == ("client-answer", "warning", {"keys": sorted(given)})
+    assert "decision" in notice.text
+
+
+@pytest.mark.parametrize(("action", "outcome"), [("accept", "allowed"), ("decline", "denied"), ("cancel", "cancelled")])
+def test_elicitation_is_answered_with_an_action(action: str, outcome: str) -> None:
+    found = read(started(), elicitation(7), {"dir": "in", "id": 7, "result": {"action": action}})
+
+    assert [(one.permission_id, one.outcome) for one in of(PermissionResponse, found)] == [("7", outcome)]
+    assert of(Notice, found) == []
 
 
 def test_elicitation_without_approval() -> None:

@@ -236,3 +236,38 @@ def test_numbered_calls() -> None:
     prompt = user("Weather?")
     found = read_chat(request(prompt), completion({"tool_calls": uses}), request(prompt, asked, *answers))
     assert [(one.name, one.output["value"]) for one in of(ToolResult, found)] == [("south", "rain"), ("north", "sun")]
+
+
+PIXEL = "iVBORw0KGgo"
+"""The first 8 bytes of a PNG file, in base64 without its padding."""
+
+
+@pytest.mark.parametrize(
+    "reasoning",
+    [
+        {"thinking": "Hm."},
+        {"reasoning_details": [{"type": "reasoning.summary", "summary": "Hm."}, {"type": "reasoning.encrypted"}]},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "Hm."}]},
+    ],
+)
+def test_reasoning_in_other_places(reasoning: dict[str, Any]) -> None:
+    for lines in ([completion({"content": "x", **reasoning})], [chunk(**reasoning), chunk("stop", content="x")]):
+        assert [one.text for one in of(Reasoning, read_chat(request(user("Hi")), *lines))] == ["Hm."]
+
+
+def test_answer_in_sound_has_what_is_said() -> None:
+    whole = [completion({"content": None, "audio": {"id": "a", "data": "", "transcript": "Hello there."}})]
+    parts = [chunk(audio={"transcript": text}) for text in ("Hello", " there.")]
+
+    for lines in (whole, [*parts, chunk("stop")]):
+        assert [one.text for one in of(Message, read_chat(request(user("Hi")), *lines))] == ["Hi", "Hello there."]
+
+
+def test_pictures_of_an_answer_are_attached() -> None:
+    """OpenRouter has them in `images`. A picture is read without the padding of its base64, too."""
+    images = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}]
+
+    for lines in ([completion({"content": "Here.", "images": images})], [chunk(content="Here."), chunk(images=images)]):
+        said = of(Message, read_chat(request(user("Draw.")), *lines))[1:]
+        assert [one.text for one in said] == ["Here.", ""]
+        assert [(one.mime_type, one.bytes) for one in said[1].attachments or []] == [("image/png", 8)]

@@ -119,6 +119,40 @@ def test_repeated_items_are_emitted_once() -> None:
     ]
 
 
+def test_response_that_begins_again_in_the_middle_is_one() -> None:
+    """llama.cpp does so while it continues a message that the request ended with."""
+    began = {"type": "response.created", "response": {"id": "r", "status": "in_progress"}}
+    events, classes = run(
+        request(user("Go on.")),
+        began,
+        {"type": "response.output_item.added", "item": {"id": "m", "type": "message", "content": []}},
+        {"type": "response.output_text.delta", "item_id": "m", "delta": "One "},
+        began,
+        {"type": "response.output_text.delta", "item_id": "m", "delta": "two"},
+        {"type": "response.completed", "response": response(said("Said before. One two"), id="r")},
+    )
+
+    assert texts(events, "assistant") == ["Said before. One two"]
+    assert classes[4] == "skipped.progress"
+
+
+def test_request_ends_what_was_cut_off() -> None:
+    """The next response may have the id of the one before."""
+    began = {"type": "response.created", "response": {"id": "resp_0", "status": "in_progress"}}
+    part = {"type": "response.output_text.delta", "output_index": 0, "content_index": 0}
+    events, _ = run(
+        request(user("One?")),
+        began,
+        {**part, "delta": "One"},
+        request(user("One?"), user("Two?")),
+        began,
+        {**part, "delta": "Tw"},
+        {"type": "response.completed", "response": response(said("Two."), id="resp_0")},
+    )
+
+    assert texts(events, "assistant") == ["One", "Two."]
+
+
 def test_incomplete_text_is_synthetic() -> None:
     last = [event for event in recorded("streamed") if isinstance(event, Message)][-1]
 
