@@ -228,16 +228,22 @@ class Gateway:
         try:
             if watch is not None:
                 headers = response.headers
-                watch.response_started(headers.get("content-type", ""), headers.get("content-encoding", ""))
+                kind, coding = headers.get("content-type", ""), headers.get("content-encoding", "")
+                watch.response_started(response.status_code, kind, coding)
             await _start(send, response.status_code, _end_to_end(response.headers.raw))
             async for data in response.aiter_raw():
                 if watch is not None:
                     watch.response_data(data)
                 await send({"type": "http.response.body", "body": data, "more_body": True})
+            if watch is not None:
+                watch.ended("server", complete=True)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except httpx.TransportError as error:
             # The answer has no end now, so our server closes the client's connection.
-            _log.warning("the server broke off an answer", reason=str(error) or type(error).__name__)
+            reason = str(error) or type(error).__name__
+            _log.warning("the server broke off an answer", reason=reason)
+            if watch is not None:
+                watch.ended("server", complete=False, problem=reason)
         finally:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
@@ -275,6 +281,8 @@ class _Upload:
         await self.is_taken.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        if self._watch is not None:
+            self._watch.ended("client", complete=False)
         scope.cancel()
 
 
@@ -286,8 +294,9 @@ async def _refuse(send: Send, watch: Watch | None, status: int, reason: str, *he
     """Respond with an error of the gateway, in OpenAI's format."""
     body = orjson.dumps({"error": {"message": f"tooltap gateway: {reason}", "type": "gateway_error", "code": status}})
     if watch is not None:
-        watch.response_started(_JSON.decode(), "")
+        watch.response_started(status, _JSON.decode(), "")
         watch.response_data(body)
+        watch.ended("tap", complete=True)
     await _start(send, status, [(b"content-type", _JSON), (b"content-length", b"%d" % len(body)), *headers])
     await send({"type": "http.response.body", "body": body, "more_body": False})
 

@@ -20,6 +20,7 @@ from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.tools.payload import nonblank, strings
 from tooltap.normalizers.wire.decode import FRAMING, decode_text
+from tooltap.normalizers.wire.exchange import ERRORS, ExchangeEnd
 from tooltap.normalizers.wire.values import (
     dollars,
     first_string,
@@ -60,6 +61,8 @@ class OpenAIChatState(State, kw_only=True):
     answer: ChatCompletion | None = None
     answered: bool = False
     """The last request has its answer, so the same request again is not a retry."""
+    failed: bool = False
+    """The last request has an error in place of its answer."""
     over: str | None = None
     """Id of the completion that ended last."""
     model: str | None = None
@@ -93,7 +96,10 @@ class OpenAIChat(Parser):
 
     def read_framing(self, line: bytes) -> None:
         if line.rstrip().endswith(b"[DONE]"):
+            self.state.answered |= self.state.answer is not None
             self._end_completion()
+        elif self.direction != "in" and (end := ExchangeEnd.read(line)) is not None:
+            self._exchange_ended(end)
 
     def finish(self, reason: str) -> None:
         self._end_completion()
@@ -123,7 +129,7 @@ class OpenAIChat(Parser):
         if known == len(messages) and self.state.answered and last_prompt >= 0:
             known = last_prompt  # requested once more, for another answer
         is_asked = self.state.answered and last_prompt == len(messages) - 1
-        self.state.answered = False
+        self.state.answered = self.state.failed = False
         outcomes: list[Skip] = ["history"]
         prompted = False
         for index, message in enumerate(messages[known:], known):
@@ -293,6 +299,22 @@ class OpenAIChat(Parser):
         elif usage is not None:
             self.emit(Usage, **usage)
 
+    def _exchange_ended(self, end: ExchangeEnd) -> None:
+        """End the turn of an exchange whose answer does not state its end, or is none."""
+        state = self.state
+        self._end_completion()
+        if state.failed:
+            return
+        turn = next((one for one in state.turns if one.id == self.turn), None)
+        if state.answered:
+            if turn is not None and self.seems_over(turn):
+                self.end_turn("completed", ended_by="answer")
+            return
+        has_calls = turn is not None and self.calls.is_open(turn.session, turn.id, turn.agent)
+        if end.complete and end.body is None and has_calls and (end.status or 0) < ERRORS:
+            return  # the client runs the calls of an answer without `finish_reason`
+        self.end_exchange(end)
+
     def _remember(self, text: str, uses: list[ChatCall]) -> None:
         """Remember the CRCs under which requests will repeat the answer: text and calls in one message or in two."""
         answer = {"role": "assistant", "content": text}
@@ -303,6 +325,7 @@ class OpenAIChat(Parser):
     def _error(self, error: Any) -> Skip:
         """Read an error in place of a completion, or in the middle of one."""
         self.state.answer = None
+        self.state.failed = True
         data = record(error) or {"message": str(error)}
         words = next((str(data[key]) for key in ("message", "code", "type") if data.get(key)), "error")
         self.ensure_turn()

@@ -25,6 +25,7 @@ from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.decode import FRAMING
+from tooltap.normalizers.wire.exchange import ExchangeEnd
 from tooltap.normalizers.wire.values import (
     first_string,
     number,
@@ -79,6 +80,8 @@ class ResponsesState(State, kw_only=True):
     prompts: PromptsState = msgspec.field(default_factory=PromptsState)
     error: str | None = None
     """Code of an error that was emitted, while its turn is open."""
+    answered: bool = True
+    """The last request has an answer, an error in its place, or a response that runs in the background."""
 
 
 class OpenAIResponses(Parser):
@@ -109,12 +112,17 @@ class OpenAIResponses(Parser):
             return None
         return self._request(value) if "input" in value else self.unparsed("unknown-type", value)
 
+    def read_framing(self, line: bytes) -> None:
+        if self.direction != "in" and (end := ExchangeEnd.read(line)) is not None:
+            self._exchange_ended(end)
+
     def finish(self, reason: str) -> None:
         self._fail_turn()
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def _request(self, body: Line) -> Skip:
+        self.state.answered = body.get("background") is True
         given = body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else records(given)
         calls = {call.id: (call, item) for item in items if (call := call_of(item)) is not None}
@@ -229,6 +237,11 @@ class OpenAIResponses(Parser):
                 self.emit(Usage, scope="step", **usage)
         else:
             self._end_turn(outcome, string(reason), usage)
+        state.answered = True
+        self._forget_response()
+
+    def _forget_response(self) -> None:
+        state = self.state
         state.receiving = False
         state.items, state.items_read, state.waiting = {}, {}, {}
 
@@ -244,8 +257,18 @@ class OpenAIResponses(Parser):
         if self.state.error is not None and self.turn is not None:
             self._end_turn("failed", self.state.error)
 
+    def _exchange_ended(self, end: ExchangeEnd) -> None:
+        """End the turn of an exchange whose answer does not state its end, or is none."""
+        state = self.state
+        self._fail_turn()
+        if not state.answered:
+            state.answered = True
+            self._forget_response()
+            self.end_exchange(end)
+
     @line("error")
     def _error(self, value: Line) -> None:
+        self.state.answered = True
         error = value["error"] if isinstance(value.get("error"), dict) else value
         self._error_notice(error)
         self.state.error = str(error.get("code") or error.get("type") or "error")
