@@ -83,6 +83,30 @@ def test_other_paths_and_chunked_bodies_pass(daemon: Running) -> None:
     assert streams(daemon) == []
 
 
+def test_request_for_a_websocket_is_refused_and_not_forwarded(daemon: Running) -> None:
+    """Codex 0.171 dials a WebSocket first, and falls back to plain requests only after 426."""
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Key": "x", "Sec-WebSocket-Version": "13"}
+    with (
+        HttpServer(lambda _, answer: answer.whole(404, b"")) as server,
+        gateway(server.url, daemon.path) as (child, client),
+    ):
+        response = client.get("/v1/responses", headers=headers)
+        code, _, errors = stop(child)
+
+    assert (response.status_code, response.headers["upgrade"]) == (426, "HTTP/1.1")
+    assert "WebSocket" in response.json()["error"]["message"]
+    assert (server.requests, code, errors) == ([], 0, b"")
+
+
+def test_offer_to_upgrade_is_left_out(daemon: Running) -> None:
+    """Java's client offers HTTP/2 with each plain request."""
+    headers = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAAQAAP__"}
+    with HttpServer(answers(completion("Hi."))) as server, gateway(server.url, daemon.path) as (_, client):
+        assert client.post("/v1/chat/completions", json=ask("hi"), headers=headers).status_code == 200
+
+    assert [one for one in ("upgrade", "http2-settings") if server.requests[0].header(one) is not None] == []
+
+
 def test_stream_passes_without_delay(daemon: Running) -> None:
     """The server continues only after the client has received each chunk."""
     seen = threading.Semaphore(0)
