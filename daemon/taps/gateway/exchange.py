@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import brotli  # type: ignore[import-untyped]
 import orjson
@@ -212,13 +212,16 @@ class _Body:
         return lines
 
     def finish(self) -> list[bytes | LongLine]:
-        """Return what is left: the whole body, or the last event of a stream."""
-        if self.problem is not None:
-            return []
-        if self._streamed:
-            return self._events.finish()
-        whole = self._whole.finish()
-        return [] if whole is None else [whole]
+        """Return what is left: the whole body, or the last event of a stream; if the body cannot be decoded to its
+        end, only if that is complete."""
+        if self.problem is None:
+            try:
+                self._decode(b"")
+            except CodingError as error:
+                self.problem = str(error)
+        whole = None if self._streamed else self._whole.finish()
+        rest = self._events.finish() if whole is None else [whole]
+        return rest if self.problem is None else [line for line in rest if _is_json(line)]
 
 
 def _object(line: bytes | LongLine) -> dict[str, Any] | None:
@@ -261,9 +264,10 @@ def _text_of(line: bytes | LongLine) -> str:
 
 
 Decode: TypeAlias = Callable[[bytes], bytes]
-"""Decodes the next bytes of a body; raises `CodingError`."""
+"""Decodes the next bytes of a body, or at its end none; raises `CodingError`."""
 
 _ANY_ZLIB = zlib.MAX_WBITS | 32
+_GZIP = b"\x1f\x8b"
 
 
 class CodingError(ValueError):
@@ -288,13 +292,80 @@ def decoder(codings: str) -> Decode:
 def _step(name: str) -> Decode:
     if name == "identity":
         return lambda data: data
-    if name in ("gzip", "x-gzip", "deflate"):
-        return zlib.decompressobj(_ANY_ZLIB).decompress
+    if name in ("gzip", "x-gzip"):
+        return _Members(partial(zlib.decompressobj, _ANY_ZLIB)).decode
+    if name == "deflate":
+        return _Deflate().decode
     if name == "br":
         return brotli.Decompressor().process  # type: ignore[no-any-return]
     if name == "zstd":
-        return zstandard.ZstdDecompressor().decompressobj().decompress
+        return _Members(lambda: zstandard.ZstdDecompressor().decompressobj()).decode
     raise CodingError(f"its coding {name!r} is not known")
+
+
+class _Decompressor(Protocol):
+    """One member of a body: of `zlib`, or of `zstandard`."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class _Members:
+    """Decodes a body of one or more members (gzip, RFC 1952) or frames (zstd, RFC 8878), one after the other.
+
+    `begin`: returns a decompressor for the next member.
+    """
+
+    def __init__(self, begin: Callable[[], _Decompressor]) -> None:
+        self._begin = begin
+        self._member = begin()
+        self._error: Exception | None = None
+
+    def decode(self, data: bytes) -> bytes:
+        """Decode the next bytes. An error behind bytes that are decoded is raised at the next call, or at the end of
+        the body, which is a call without data."""
+        if self._error is not None:
+            raise self._error
+        decoded: list[bytes] = []
+        try:
+            while data:
+                if self._member.eof and not (data := data.lstrip(b"\0")):  # gzip may be padded
+                    break
+                if self._member.eof:
+                    self._member = self._begin()
+                decoded.append(self._member.decompress(data))
+                data = self._member.unused_data
+        except (zlib.error, zstandard.ZstdError) as error:
+            if not any(decoded):
+                raise
+            self._error = error
+        return b"".join(decoded)
+
+
+class _Deflate:
+    """Decodes `deflate`: zlib (RFC 1950), or the bare data that some servers send (RFC 1951), as browsers do."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._members: _Members | None = None
+
+    def decode(self, data: bytes) -> bytes:
+        if self._members is None:
+            self._head += data
+            if len(self._head) < len(_GZIP):
+                return b""
+            data = self._head
+            has_header = data.startswith(_GZIP) or (
+                data[0] & 15 == zlib.DEFLATED and int.from_bytes(data[:2]) % 31 == 0
+            )
+            window = _ANY_ZLIB if has_header else -zlib.MAX_WBITS
+            self._members = _Members(partial(zlib.decompressobj, window))
+        return self._members.decode(data)
 
 
 # -- the tap ----------------------------------------------------------------------------------------------------------

@@ -125,6 +125,59 @@ def test_bodies_are_decoded_incrementally(coding: str) -> None:
     assert streams.taps[0].told == [("in", b"{}"), ("out", b"data: 1"), ("out", b"data: 2")]
 
 
+def raw_deflate(data: bytes) -> bytes:
+    """Compress without the header of zlib."""
+    one = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return one.compress(data) + one.flush()
+
+
+PARTS = (b"data: 1\n", b"data: 2\n")
+BODIES = {
+    "gzip members": ("gzip", gzip.compress(PARTS[0]) + gzip.compress(PARTS[1]), None),
+    "gzip padding": ("gzip", gzip.compress(b"".join(PARTS)) + b"\0\0\0", None),
+    "zstd frames": ("zstd", b"".join(map(zstandard.ZstdCompressor().compress, PARTS)), None),
+    "bare deflate": ("deflate", raw_deflate(b"".join(PARTS)), None),
+    "gzip noise": ("gzip", gzip.compress(b"".join(PARTS)) + b"noise", "incorrect header check"),
+    "zstd noise": ("zstd", zstandard.ZstdCompressor().compress(b"".join(PARTS)) + b"noise", "Unknown frame"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("step", [1, 1_000])
+def test_body_is_decoded_to_its_end_or_the_loss_is_told(name: str, step: int) -> None:
+    coding, body, problem = BODIES[name]
+    streams = Streams()
+    exchange = streams.exchange()
+    exchange.request_data(1, REQUEST)
+    exchange.request_complete(1)
+    exchange.response_started(2, 200, "text/event-stream", coding)
+    for start in range(0, len(body), step):
+        exchange.response_data(3, body[start : start + step])
+    exchange.finished(4, WHOLE, 0, 0, "")
+
+    [tap] = streams.taps
+    assert tap.told[1:3] == [("out", b"data: 1"), ("out", b"data: 2")]
+    told = [words for words, _ in tap.told[3:]]
+    assert len(told) == (problem is not None)
+    assert all(problem is not None and problem in words for words in told)
+
+
+@pytest.mark.parametrize("end", [b"", b"noise"])
+def test_whole_body_before_bytes_that_cannot_be_decoded_is_read(end: bytes) -> None:
+    streams = Streams()
+    exchange = streams.exchange()
+    exchange.request_data(1, REQUEST)
+    exchange.request_complete(1)
+    exchange.response_started(2, 200, "application/json", "gzip")
+    exchange.response_data(3, gzip.compress(b'{"choices":') + gzip.compress(b"[]}") + end)
+    exchange.finished(4, WHOLE, 0, 0, "")
+
+    [tap] = streams.taps
+    assert tap.told[1] == ("out", b'{"choices":[]}')
+    assert len(tap.told) == 2 + bool(end)
+    assert tap.ends[0].body is None
+
+
 def test_early_answer_comes_after_request() -> None:
     streams = Streams()
     exchange = streams.exchange()
