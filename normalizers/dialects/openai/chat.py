@@ -41,6 +41,8 @@ SHORT = 500
 
 _CALLS_TOOLS = ("tool_calls", "function_call")
 _FAILED = ("content_filter", "error")
+_KEEP_ALIVE = ("keepalive", "ping")
+"""Types of chunks that only keep the connection open (`ping`: OpenCode Zen)."""
 
 
 class ChatCompletion(msgspec.Struct, omit_defaults=True):
@@ -74,7 +76,7 @@ class OpenAIChatState(State, kw_only=True):
 class OpenAIChat(Parser):
     dialect = "openai-chat"
     protocol = default_provider = "openai"
-    SKIPS = frozenset({"empty", "history", "repeated", FRAMING})
+    SKIPS = frozenset({"empty", "history", "keep-alive", "repeated", FRAMING})
     state_type = OpenAIChatState
     state: OpenAIChatState
 
@@ -82,6 +84,10 @@ class OpenAIChat(Parser):
         """The lines have no common key that says their kind."""
         if isinstance(value.get("choices"), list):
             return self._completion(value)
+        if not value:
+            return "empty"
+        if value.get("type") in _KEEP_ALIVE:
+            return "keep-alive"
         self._end_completion()
         if isinstance(value.get("messages"), list):
             return self._request(records(value["messages"]), is_request="model" in value or "stream" in value)
@@ -93,6 +99,9 @@ class OpenAIChat(Parser):
             del self.state.history[:-HISTORY]
             return outcome
         return self.unparsed("unknown-type", value)
+
+    def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
+        return "empty" if value is None else super().read_other(value, line, t)
 
     def read_framing(self, line: bytes) -> None:
         if line.rstrip().endswith(b"[DONE]"):

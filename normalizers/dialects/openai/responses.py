@@ -89,7 +89,15 @@ class OpenAIResponses(Parser):
     protocol = default_provider = "openai"
     SKIPS = frozenset({FRAMING, "partial", "progress", "history", "unchanged", "empty"})
     DOCUMENTS = True
-    line = Lines("type")
+    line = Lines(
+        "type",
+        {
+            "codex.rate_limits": "rate-limits",  # ChatGPT's server, to Codex
+            "keepalive": "keep-alive",  # OpenAI, while a response takes long
+            "ping": "keep-alive",  # OpenCode Zen
+            "response.metadata": "metadata",  # ChatGPT's server, to Codex
+        },
+    )
     state_type = ResponsesState
     state: ResponsesState
 
@@ -110,7 +118,12 @@ class OpenAIResponses(Parser):
             self._fail_turn()
             self.state.error = None
             return None
+        if not value:
+            return "empty"
         return self._request(value) if "input" in value else self.unparsed("unknown-type", value)
+
+    def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
+        return "empty" if value is None else super().read_other(value, line, t)
 
     def read_framing(self, line: bytes) -> None:
         if self.direction != "in" and (end := ExchangeEnd.read(line)) is not None:

@@ -229,6 +229,15 @@ def test_requests_of_other_conversations_keep_their_calls() -> None:
     assert [one.output["stdout"] for one in of(ToolResult, found)] == ["a", "/a", "b", "/b"]
 
 
+def test_lines_that_keep_the_connection_open_are_skipped() -> None:
+    """`{"type":"ping"}` is OpenCode Zen's (anomalyco/opencode issue 40171)."""
+    idle = [{"type": "ping"}, {"type": "keepalive"}, Line(b"data: {}"), Line(b"data: null")]
+    found = read_chat(request(user("Hi.")), chunk(content="Hel"), *idle, chunk(content="lo."), chunk("stop"), DONE)
+
+    assert outline(found) == ["turn started", "message user", "message assistant", "turn completed"]
+    assert [one.text for one in of(Message, found)] == ["Hi.", "Hello."]
+
+
 # -- the end of an exchange, as the gateway states it -----------------------------------------------------------------
 
 

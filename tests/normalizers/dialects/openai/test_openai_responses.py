@@ -325,6 +325,16 @@ def test_unknown_kind_of_call_passes_through() -> None:
     assert ends(events) == {"t": ("teleport_call", "completed")}
 
 
+def test_lines_beside_a_response_are_skipped() -> None:
+    """`keepalive` is OpenAI's (openai/openai-node issue 1964), `codex.rate_limits` and `response.metadata` are those of
+    ChatGPT's server, and `ping` is OpenCode Zen's."""
+    lines = [{"type": kind} for kind in ("keepalive", "ping", "codex.rate_limits", "response.metadata")]
+    _, classes = run(request(user("Hi.")), *lines, b"data: {}", b"data: null")
+
+    reasons = ["keep-alive", "keep-alive", "rate-limits", "metadata", "empty", "empty"]
+    assert classes[1:] == [f"skipped.{reason}" for reason in reasons]
+
+
 def test_unknown_lines_are_unparsed() -> None:
     events, classes = run({"type": "response.teleported", "response": {}}, {"hello": 1}, response({"type": "dream"}))
 
