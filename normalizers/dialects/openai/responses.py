@@ -44,6 +44,8 @@ complete."""
 
 _OUTCOMES = {"completed": "completed", "incomplete": "completed", "failed": "failed", "cancelled": "cancelled"}
 """Status of a response that has ended -> outcome of its turn."""
+_FAILED = ("content_filter",)
+"""Reasons of an incomplete response that is no answer, as in Chat Completions."""
 _TEXT_DELTAS = {
     "response.output_text.delta": ("assistant", "content_index", ""),
     "response.refusal.delta": ("assistant", "content_index", ""),
@@ -243,6 +245,8 @@ class OpenAIResponses(Parser):
             reason = error.get("code") or error.get("type") or reason
             if state.error is None:
                 self._error_notice(error)
+        if reason in _FAILED:
+            outcome = "failed"
         usage = _usage(response)
         if outcome == "completed" and any(self.calls.get(call_id) is not None for call_id in state.waiting):
             self.texts.flush_turn(self.session, str(self.turn))

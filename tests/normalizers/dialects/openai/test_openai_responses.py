@@ -325,6 +325,14 @@ def test_unknown_kind_of_call_passes_through() -> None:
     assert ends(events) == {"t": ("teleport_call", "completed")}
 
 
+@pytest.mark.parametrize(("reason", "state"), [("content_filter", "failed"), ("max_output_tokens", "completed")])
+def test_response_that_a_filter_cut_has_failed(reason: str, state: str) -> None:
+    cut = response(said("Hel"), status="incomplete", incomplete_details={"reason": reason})
+    events, _ = run(request(user("Hi.")), cut)
+
+    assert turns(events) == [("started", None), (state, reason)]
+
+
 def test_lines_beside_a_response_are_skipped() -> None:
     """`keepalive` is OpenAI's (openai/openai-node issue 1964), `codex.rate_limits` and `response.metadata` are those of
     ChatGPT's server, and `ping` is OpenCode Zen's."""
