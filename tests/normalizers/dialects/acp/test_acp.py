@@ -381,6 +381,7 @@ def test_line_of_a_log_is_no_answer(result: dict[str, object]) -> None:
 
 def test_message_behind_escape_sequences_is_read() -> None:
     message = chunk("Hello.")
+    assert isinstance(message.data, bytes)
     dirty = Line(b"\x1b]0;agent\x07\x1b[?25h" + message.data, direction="out")
     found = read(prompt(3), dirty, answers(3, stopReason="end_turn"))
 
