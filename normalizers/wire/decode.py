@@ -30,7 +30,7 @@ _DIGITS = 20
 """Digits of the longest integer that fits."""
 DEPTH_OF_TEXT = 200
 """Nested containers of JSON inside a string: it becomes part of a value whose depth is limited, too."""
-_FIELD = re.compile(rb"event:|id:|retry:|: ")
+_FIELD = re.compile(rb"event:|id:|retry:|:(?: |\Z)")
 """Fields of a server-sent event other than `data`, and comments that keep the connection open."""
 
 

@@ -170,7 +170,9 @@ def test_server_sent_event_data_is_decoded() -> None:
     assert decode_line(b'data:{"a":1}', 200).values == [{"a": 1}]
 
 
-@pytest.mark.parametrize("line", [b"event: message", b"id: 7", b"retry: 100", b": ping", b"data: [DONE]", b"[DONE]"])
+@pytest.mark.parametrize(
+    "line", [b"event: message", b"id: 7", b"retry: 100", b": ping", b":\r", b"data: [DONE]", b"[DONE]"]
+)
 def test_server_sent_event_framing_is_not_noise(line: bytes) -> None:
     assert decode_line(line, 200) == Decoded([], reason="framing")
 
