@@ -222,11 +222,14 @@ class Turn(Event, tag="turn"):
 
     state: Literal["started", "completed", "failed", "cancelled"]
     ended_by: Literal["provider", "answer", "eof"] | None = None
-    """How the end is known: the provider states it, the model's answer states that it is the last, or the stream ended
-    (after an answer: `completed`; with work open: `cancelled`).
+    """How the end is known: the provider or the end of its connection states it, the model's answer states that it is
+    the last, or the stream ended (after an answer: `completed`; with work open: `cancelled`).
     """
     reason: str | None = None
-    """As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end."""
+    """As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end. Where
+    the gateway saw the connection end: an HTTP status (`502`), `client-left`, `connection-lost`, `unfinished` or
+    `gateway-stopped`.
+    """
     duration_ms: int | None = None
     provisional: bool = False
     """Nothing has followed the answer for some seconds, so the turn seems to have ended. If it goes on, its events

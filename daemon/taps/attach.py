@@ -1,5 +1,5 @@
-"""The tap of `attach`: reads the server-sent events of an agent's server (`EventServer` in the catalog); each `data:`
-is a line.
+"""The tap of `attach`: reads the server-sent events of an agent's server (`EventServer` in the catalog); the data of
+each is a line.
 
 Such a server does not replay past events to a new client, so events during a disconnection are lost. The stream then
 has a loss of one line in their place, because their number is unknown.
@@ -31,7 +31,8 @@ from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.spool import SUFFIX, Spool, SpoolError
 from tooltap.daemon.taps.delivery.tap import Tap, report_problems
 from tooltap.normalizers.catalog.dialect import EventServer
-from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
+from tooltap.normalizers.wire.exchange import EventSplitter
+from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine
 
 CONNECT = 10.0
 RETRY_FIRST, RETRY_MOST = 0.2, 10.0
@@ -127,7 +128,7 @@ class _Attachment:
             self._check(response)
             _log.info("attached", url=self._name)
             tap = await self._tap_after_gap()
-            splitter = Splitter(MAX_LINE_BYTES)
+            splitter = EventSplitter(MAX_LINE_BYTES)
             try:
                 async for data in response.aiter_bytes():  # `aiter_lines` also splits at U+2028, which JSON may contain
                     self._wait = RETRY_FIRST
@@ -177,7 +178,7 @@ def _event_url(server: Server) -> httpx.URL:
 
 
 def _data(line: bytes | LongLine) -> bytes | LongLine | None:
-    """Return the data of a line of server-sent events; None if it has none."""
+    """Return the data of an event, as `EventSplitter` returns it; None for a line that is no field."""
     if isinstance(line, LongLine):
         head = _data(line.head)
         return LongLine(head, line.size - len(line.head) + len(head)) if isinstance(head, bytes) else None

@@ -28,6 +28,7 @@ from tooltap.normalizers.core.state import BROKEN_BYTES, BrokenRecord, Fragment,
 from tooltap.normalizers.core.texts import Texts
 from tooltap.normalizers.core.writer import Numbers, Writer
 from tooltap.normalizers.wire.decode import FRAMING, OPENING_BYTES, Decoded, Documents, decode_line, is_clean
+from tooltap.normalizers.wire.exchange import ExchangeEnd
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import Event, Message, Notice, OutputRef, Reasoning, SessionEvent, Turn, Unparsed
 from tooltap.protocol.inputs import Direction
@@ -442,6 +443,17 @@ class Parser(Writer):
         self.ts = ts
         if turn in turns:
             turns.remove(turn)
+
+    def end_exchange(self, end: ExchangeEnd) -> None:
+        """End the turn of an exchange whose answer neither states its end nor an error, by how its tap saw it end."""
+        verdict = end.verdict()
+        if verdict is None or (self.turn is None and verdict.text is None):
+            return
+        self.ensure_turn()
+        if verdict.text is not None:
+            self.texts.flush_turn(self.session, self.turn or "")
+            self.notice("provider-error", verdict.text, "error", verdict.data)
+        self.end_turn(verdict.outcome, reason=verdict.reason)
 
     def seems_over(self, turn: OpenTurn) -> bool:
         """Whether nothing more is to come of an open turn: its last item is an answer, no call or permission is open,

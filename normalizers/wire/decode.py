@@ -2,8 +2,9 @@
 several lines.
 
 The common case is one `orjson.loads`. A line that it rejects is decoded leniently: invalid UTF-8 and lone surrogates
-become U+FFFD, NaN and Infinity become null, stray NULs and a BOM are dropped, and several objects on one line are all
-read. A line that cannot be decoded gets a reason, so that no line is dropped silently.
+become U+FFFD, NaN and Infinity become null, stray NULs, a BOM and escape sequences of terminals around the JSON are
+dropped, and several objects on one line are all read. A line that cannot be decoded gets a reason, so that no line is
+dropped silently.
 
 For lines of server-sent events, as in a recorded HTTP stream, the value after `data:` is decoded.
 """
@@ -29,8 +30,18 @@ _DIGITS = 20
 """Digits of the longest integer that fits."""
 DEPTH_OF_TEXT = 200
 """Nested containers of JSON inside a string: it becomes part of a value whose depth is limited, too."""
-_FIELD = re.compile(rb"event:|id:|retry:|: ")
+_FIELD = re.compile(rb"event:|id:|retry:|:(?: |\Z)")
 """Fields of a server-sent event other than `data`, and comments that keep the connection open."""
+
+
+_ESCAPES = re.compile(
+    rb"(?:\x1b\[[0-?]*+[ -/]*+[@-~]"  # CSI: colours, the cursor
+    rb"|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)"  # OSC: the window's title
+    rb"|\x1b[ -/]*+[0-OQ-WYZ\\`-~]"
+    rb"|[\x00-\x1a\x1c-\x20\x7f])++"
+)
+"""Escape sequences of terminals and control characters. Launchers and shells print them to the same output (Windows
+launchers of ACP agents, kagan issue 148)."""
 
 
 IsRecord: TypeAlias = Callable[[dict[str, Any], str], bool]
@@ -92,7 +103,10 @@ def _decode_leniently(line: bytes, max_depth: int, is_record: IsRecord | None) -
     if stripped == b"[DONE]" or _FIELD.match(stripped):
         return Decoded([], reason=FRAMING)
     if stripped[0] not in b"{[":
-        return Decoded([], reason="not-json")
+        bare = _without_escapes(stripped)
+        return Decoded([], reason="not-json") if bare is None else _decode_leniently(bare, max_depth, is_record)
+    if b"\x1b" in stripped and (bare := _without_escapes(stripped)) is not None:
+        return _decode_leniently(bare, max_depth, is_record)
     values: list[Any] = []
     torn: list[tuple[int, str]] = []
     text = stripped.decode("utf-8", "replace")
@@ -128,6 +142,19 @@ def _decode_leniently(line: bytes, max_depth: int, is_record: IsRecord | None) -
     if _depth(values) > max_depth + 1:
         return Decoded([], reason="too-deep")
     return Decoded([_clean(value) for value in values], repaired=True, torn=torn)
+
+
+def _without_escapes(line: bytes) -> bytes | None:
+    """Return the JSON between escape sequences of terminals; None if there are none, or anything else is around it."""
+    before = _ESCAPES.match(line)
+    start = 0 if before is None else before.end()
+    end = max(line.rfind(b"}"), line.rfind(b"]")) + 1
+    if line[start : start + 1] not in (b"{", b"[") or end <= start:
+        return None
+    if end < len(line) and _ESCAPES.fullmatch(line, end) is None:
+        return None
+    bare = line[start:end]
+    return bare if len(bare) < len(line) else None
 
 
 TEARS = 16

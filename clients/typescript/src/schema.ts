@@ -357,11 +357,15 @@ export interface Turn extends Event {
   kind: "turn";
   state: "cancelled" | "completed" | "failed" | "started";
   /**
-   * How the end is known: the provider states it, the model's answer states that it is the last, or the stream
-   * ended (after an answer: `completed`; with work open: `cancelled`).
+   * How the end is known: the provider or the end of its connection states it, the model's answer states that it
+   * is the last, or the stream ended (after an answer: `completed`; with work open: `cancelled`).
    */
   endedBy?: "answer" | "eof" | "provider";
-  /** As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end. */
+  /**
+   * As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end. Where
+   * the gateway saw the connection end: an HTTP status (`502`), `client-left`, `connection-lost`, `unfinished` or
+   * `gateway-stopped`.
+   */
   reason?: string;
   durationMs?: number;
   /**

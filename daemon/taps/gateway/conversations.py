@@ -12,7 +12,7 @@ A new request belongs to the conversation that is registered under its longest p
 
 - the prefix contains an item by the model: two conversations rarely have the same answer; or
 - the next item of the request is by the model: the client repeats the answer in a changed or truncated form; or
-- the model has not answered in this conversation yet: the request is a retry.
+- the model has not answered completely in this conversation yet: the request is a retry.
 
 Otherwise it only begins with the same words ("hello") and starts a new conversation. So does a request to a
 conversation that still waits for an answer: exchanges in one stream must not overlap.
@@ -79,7 +79,7 @@ class Conversation:
         """Digest of a text in the arguments of a call in the last answer -> id of the call."""
         self.busy = True
         self.answered = False
-        """True if the model has ever answered."""
+        """True if the model has ever answered completely."""
         self.used = time.monotonic()
         self.last_key: int | None = None
         """Key of the last request's history; None if it continued a response by id."""
@@ -114,10 +114,10 @@ class Conversations:
         self._close_beyond_most()
         return conversation
 
-    def leave(self, conversation: Conversation, answer: ModelAnswer) -> None:
-        """Register the answer to the last request, complete or not. The conversation is no longer busy."""
+    def leave(self, conversation: Conversation, answer: ModelAnswer, *, complete: bool) -> None:
+        """Register the answer to the last request, `complete` or not. The conversation is no longer busy."""
         items = answer.items()
-        conversation.answered |= bool(items or answer.ids)
+        conversation.answered |= complete and bool(items or answer.ids)
         conversation.tasks = answer.tasks()
         if items and conversation.last_key is not None:
             self._remember(conversation, _keys(conversation.last_key, items)[-1])

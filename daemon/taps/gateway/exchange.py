@@ -1,8 +1,8 @@
 """Exchanges (request and answer) with an OpenAI-compatible server: each is converted to lines of a stream while it
 passes, in the thread of the gateway's tap.
 
-A request is one line, and so is a whole answer; a streamed answer keeps its own lines. Compressed bodies are decoded.
-Headers are not recorded.
+A request is one line, and so are a whole answer and each event of a streamed one. Where the exchange ends, a line of
+the gateway says how (`ExchangeEnd`). Compressed bodies are decoded. Headers are not recorded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 import zlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import brotli  # type: ignore[import-untyped]
 import orjson
@@ -32,11 +32,24 @@ from tooltap.daemon.taps.gateway.conversations import (
     responses_history,
 )
 from tooltap.normalizers.catalog.registry import apis
+from tooltap.normalizers.wire.exchange import ERRORS, EventSplitter, ExchangeEnd
 from tooltap.normalizers.wire.framing import LongLine, Splitter
 from tooltap.protocol.inputs import Direction
 
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 """JSON contains line breaks only between its tokens, so spaces can replace them."""
+BODY_BYTES = 16_384
+"""Most bytes that are kept of a body that is no answer of the API."""
+
+By: TypeAlias = Literal["server", "client", "tap"]
+
+
+class Ended(NamedTuple):
+    """How an exchange ended, as the proxy saw it; for the fields see `ExchangeEnd`."""
+
+    by: By
+    complete: bool
+    problem: str | None = None
 
 
 class API(NamedTuple):
@@ -71,6 +84,10 @@ class Exchange:
         self._response: _Body | None = None
         self._answer = api.answer()
         self._wants_stream = False
+        self._status: int | None = None
+        self._is_streamed = False
+        self._unread = 0
+        """Bytes of the answer that are not in the stream."""
         self._is_cut = False
 
     def request_data(self, t: int, data: bytes) -> None:
@@ -92,11 +109,15 @@ class Exchange:
             self._put(t, lines, "in")
             self._report_problem(self._request)
 
-    def response_started(self, t: int, kind: str, coding: str) -> None:
-        """Handle the beginning of the answer. `kind`: its `Content-Type`; `coding`: its `Content-Encoding`."""
+    def response_started(self, t: int, status: int, kind: str, coding: str) -> None:
+        """Handle the beginning of the answer. `status`: its HTTP status; `kind`: its `Content-Type`; `coding`: its
+        `Content-Encoding`."""
         self.request_complete(t)
-        streamed = "event-stream" in kind or (self._wants_stream and "json" not in kind)
-        self._response = _Body(coding, self._max_line, streamed=streamed)
+        self._status = status
+        # Some servers send no `Content-Type`, or a wrong one, for a requested stream.
+        may_be_stream = self._wants_stream and status < ERRORS and "json" not in kind and "html" not in kind
+        self._is_streamed = "event-stream" in kind or may_be_stream
+        self._response = _Body(coding, self._max_line, streamed=self._is_streamed)
 
     def response_data(self, t: int, data: bytes) -> None:
         """Add the next bytes of the answer's body."""
@@ -107,26 +128,44 @@ class Exchange:
         """Discard the rest of the exchange, including an unfinished line: it is lost."""
         self._is_cut = True
 
-    def finished(self, t: int, lines: int, size: int, reason: str) -> None:
-        """Handle the end of the exchange, complete or not. `lines` lines of it, `size` bytes, were lost for
-        `reason`."""
+    def finished(self, t: int, ended: Ended, lines: int, size: int, reason: str) -> None:
+        """Handle the end of the exchange. `lines` lines of it, `size` bytes, were lost for `reason`."""
         if lines:
             self.request_complete(t)
         if self._conversation is None:  # the client left before its request was complete
             return
+        body: str | None = None
         if self._response is not None and not self._is_cut:
-            self._take(t, self._response.finish())
+            last = self._response.finish()
+            if last and not ended.complete and not _is_json(last[-1]):
+                self._unread += _size_of(last.pop())
+            if last and not self._is_streamed and not self._is_answer(last[0]):
+                body = _text_of(last.pop())
+            self._take(t, last)
             self._report_problem(self._response)
         if lines:
+            self._unread += size
             self._conversation.tap.lose(lines, size, reason)
-        self._conversations.leave(self._conversation, self._answer)
+        end = ExchangeEnd(ended.by, ended.complete, self._status, body, self._unread, ended.problem)
+        self._put(t, [end.write()], "out")
+        self._conversations.leave(self._conversation, self._answer, complete=ended.complete)
 
     # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _is_answer(self, line: bytes | LongLine) -> bool:
+        """Whether a whole body is JSON and, if the status is an error, has the form of the API's errors."""
+        if isinstance(line, LongLine):
+            return self._status is None or self._status < ERRORS
+        if self._status is None or self._status < ERRORS:
+            return _is_json(line)
+        return _is_error(line)
 
     def _take(self, t: int, lines: list[bytes | LongLine]) -> None:
         """Put lines of the answer."""
         for line in lines:
-            if (value := _object(line)) is not None:
+            if isinstance(line, LongLine):
+                self._unread += line.size
+            elif (value := _object(line)) is not None:
                 self._answer.read(value)
         self._put(t, lines, "out")
 
@@ -136,6 +175,8 @@ class Exchange:
 
     def _report_problem(self, body: _Body) -> None:
         if body.problem is not None and self._conversation is not None:
+            if body is self._response:
+                self._unread += body.pending
             self._conversation.tap.lose(1, body.pending, body.problem)
 
 
@@ -148,7 +189,8 @@ class _Body:
         self.problem: str | None = None
         """The reason why the rest of the body is ignored, or None."""
         self._streamed = streamed
-        self._splitter = Splitter(max_line)
+        self._events = EventSplitter(max_line)
+        self._whole = Splitter(max_line)
         try:
             self._decode = decoder(coding)
         except CodingError as error:
@@ -164,15 +206,22 @@ class _Body:
         except CodingError as error:
             self.problem = str(error)
             return []
-        lines = self._splitter.feed(data if self._streamed else data.translate(_ONE_LINE))
+        lines = self._events.feed(data) if self._streamed else self._whole.feed(data.translate(_ONE_LINE))
         if lines:
             self.pending = 0
         return lines
 
     def finish(self) -> list[bytes | LongLine]:
-        """Return the unterminated last line, if any."""
-        last = self._splitter.finish()
-        return [last] if last is not None and self.problem is None else []
+        """Return what is left: the whole body, or the last event of a stream; if the body cannot be decoded to its
+        end, only if that is complete."""
+        if self.problem is None:
+            try:
+                self._decode(b"")
+            except CodingError as error:
+                self.problem = str(error)
+        whole = None if self._streamed else self._whole.finish()
+        rest = self._events.finish() if whole is None else [whole]
+        return rest if self.problem is None else [line for line in rest if _is_json(line)]
 
 
 def _object(line: bytes | LongLine) -> dict[str, Any] | None:
@@ -185,10 +234,40 @@ def _object(line: bytes | LongLine) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def _is_json(line: bytes | LongLine) -> bool:
+    if isinstance(line, LongLine):
+        return False
+    try:
+        orjson.loads(line.removeprefix(b"data:"))
+    except orjson.JSONDecodeError:
+        return line.endswith(b"[DONE]")
+    return True
+
+
+def _is_error(line: bytes) -> bool:
+    """Whether a body has the form of an error of the API: an object with `error`, or a list of them (Gemini)."""
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    errors = value if isinstance(value, list) and value else [value]
+    return all(isinstance(one, dict) and isinstance(one.get("error"), dict) for one in errors)
+
+
+def _size_of(line: bytes | LongLine) -> int:
+    return line.size if isinstance(line, LongLine) else len(line)
+
+
+def _text_of(line: bytes | LongLine) -> str:
+    head = line.head if isinstance(line, LongLine) else line[:BODY_BYTES]
+    return head.decode("utf-8", "replace")
+
+
 Decode: TypeAlias = Callable[[bytes], bytes]
-"""Decodes the next bytes of a body; raises `CodingError`."""
+"""Decodes the next bytes of a body, or at its end none; raises `CodingError`."""
 
 _ANY_ZLIB = zlib.MAX_WBITS | 32
+_GZIP = b"\x1f\x8b"
 
 
 class CodingError(ValueError):
@@ -213,13 +292,80 @@ def decoder(codings: str) -> Decode:
 def _step(name: str) -> Decode:
     if name == "identity":
         return lambda data: data
-    if name in ("gzip", "x-gzip", "deflate"):
-        return zlib.decompressobj(_ANY_ZLIB).decompress
+    if name in ("gzip", "x-gzip"):
+        return _Members(partial(zlib.decompressobj, _ANY_ZLIB)).decode
+    if name == "deflate":
+        return _Deflate().decode
     if name == "br":
         return brotli.Decompressor().process  # type: ignore[no-any-return]
     if name == "zstd":
-        return zstandard.ZstdDecompressor().decompressobj().decompress
+        return _Members(lambda: zstandard.ZstdDecompressor().decompressobj()).decode
     raise CodingError(f"its coding {name!r} is not known")
+
+
+class _Decompressor(Protocol):
+    """One member of a body: of `zlib`, or of `zstandard`."""
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class _Members:
+    """Decodes a body of one or more members (gzip, RFC 1952) or frames (zstd, RFC 8878), one after the other.
+
+    `begin`: returns a decompressor for the next member.
+    """
+
+    def __init__(self, begin: Callable[[], _Decompressor]) -> None:
+        self._begin = begin
+        self._member = begin()
+        self._error: Exception | None = None
+
+    def decode(self, data: bytes) -> bytes:
+        """Decode the next bytes. An error behind bytes that are decoded is raised at the next call, or at the end of
+        the body, which is a call without data."""
+        if self._error is not None:
+            raise self._error
+        decoded: list[bytes] = []
+        try:
+            while data:
+                if self._member.eof and not (data := data.lstrip(b"\0")):  # gzip may be padded
+                    break
+                if self._member.eof:
+                    self._member = self._begin()
+                decoded.append(self._member.decompress(data))
+                data = self._member.unused_data
+        except (zlib.error, zstandard.ZstdError) as error:
+            if not any(decoded):
+                raise
+            self._error = error
+        return b"".join(decoded)
+
+
+class _Deflate:
+    """Decodes `deflate`: zlib (RFC 1950), or the bare data that some servers send (RFC 1951), as browsers do."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._members: _Members | None = None
+
+    def decode(self, data: bytes) -> bytes:
+        if self._members is None:
+            self._head += data
+            if len(self._head) < len(_GZIP):
+                return b""
+            data = self._head
+            has_header = data.startswith(_GZIP) or (
+                data[0] & 15 == zlib.DEFLATED and int.from_bytes(data[:2]) % 31 == 0
+            )
+            window = _ANY_ZLIB if has_header else -zlib.MAX_WBITS
+            self._members = _Members(partial(zlib.decompressobj, window))
+        return self._members.decode(data)
 
 
 # -- the tap ----------------------------------------------------------------------------------------------------------
@@ -306,6 +452,7 @@ class Watch:
     def __init__(self, tap: GatewayTap, exchange: Exchange) -> None:
         self._tap = tap
         self._exchange = exchange
+        self._ended: Ended | None = None
         self._lost = 0
         self._lost_lines = 0
 
@@ -315,15 +462,22 @@ class Watch:
     def request_complete(self) -> None:
         self._tap.post(0, partial(self._exchange.request_complete, wall_clock()))
 
-    def response_started(self, kind: str, coding: str) -> None:
-        self._tap.post(0, partial(self._exchange.response_started, wall_clock(), kind, coding))
+    def response_started(self, status: int, kind: str, coding: str) -> None:
+        self._tap.post(0, partial(self._exchange.response_started, wall_clock(), status, kind, coding))
 
     def response_data(self, data: bytes) -> None:
         self._pass(self._exchange.response_data, data)
 
+    def ended(self, by: By, *, complete: bool, problem: str | None = None) -> None:
+        """Note how the exchange ended. The first note counts: whoever ends it, both sides see an end."""
+        if self._ended is None:
+            self._ended = Ended(by, complete, problem)
+
     def finished(self) -> None:
+        """Record the end of the exchange; the gateway itself has ended it if nobody has noted an end."""
+        ended = self._ended or Ended("tap", complete=False)
         lines = max(1, self._lost_lines) if self._lost else 0
-        self._tap.post(0, partial(self._exchange.finished, wall_clock(), lines, self._lost, OVERFLOW))
+        self._tap.post(0, partial(self._exchange.finished, wall_clock(), ended, lines, self._lost, OVERFLOW))
 
     def _pass(self, read: Callable[[int, bytes], None], data: bytes) -> None:
         if not self._lost and self._tap.post(len(data), partial(read, wall_clock(), data)):

@@ -4,6 +4,10 @@ and without delay, and copies it to a tap. When it is stopped, it closes the con
 The path of a request is appended to the server's URL. Only hop-by-hop headers and the gateway's key are removed. When a
 client disconnects, its request is cancelled. When the server aborts an answer, the gateway aborts it, too. Requests
 that are not admitted are neither forwarded nor tapped.
+
+A request for a WebSocket is refused with 426: forwarded without its hop-by-hop headers, it would be another request,
+whose answer says nothing about WebSockets. Codex 0.171 falls back to plain requests at once after 426, and after no
+other answer. Other upgrades are only offers (`h2c` of Java), and are left out.
 """
 
 from __future__ import annotations
@@ -146,10 +150,13 @@ CONNECT = 30.0
 REUSE = 2.0
 """Seconds for which an idle connection to the server may be reused: less than the server's keep-alive, because a
 request on a connection that is just being closed fails. vLLM and others keep connections open for 5 s."""
+UPGRADE_REQUIRED = 426
 BAD_GATEWAY = 502
 _JSON = b"application/json"
 _CLOSE = (b"connection", b"close")
 """Header of the response to a refused request, whose rest is not read."""
+
+NO_WEBSOCKETS = "it forwards no WebSockets; use plain requests"
 
 _HOP_BY_HOP = {
     b"connection",
@@ -182,6 +189,9 @@ class Gateway:
             admitted = self._admission.check(scope)
         except RefusedError as error:
             await _refuse(send, None, error.status, str(error), _CLOSE)
+            return
+        if _wants_websocket(admitted.headers):
+            await _refuse(send, None, UPGRADE_REQUIRED, NO_WEBSOCKETS, (b"upgrade", b"HTTP/1.1"), _CLOSE)
             return
         api = api_of(scope["method"], unquote(admitted.path.decode()))
         watch = self._tap.watch(api, _header(admitted.headers, b"content-encoding")) if api is not None else None
@@ -228,16 +238,22 @@ class Gateway:
         try:
             if watch is not None:
                 headers = response.headers
-                watch.response_started(headers.get("content-type", ""), headers.get("content-encoding", ""))
+                kind, coding = headers.get("content-type", ""), headers.get("content-encoding", "")
+                watch.response_started(response.status_code, kind, coding)
             await _start(send, response.status_code, _end_to_end(response.headers.raw))
             async for data in response.aiter_raw():
                 if watch is not None:
                     watch.response_data(data)
                 await send({"type": "http.response.body", "body": data, "more_body": True})
+            if watch is not None:
+                watch.ended("server", complete=True)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except httpx.TransportError as error:
             # The answer has no end now, so our server closes the client's connection.
-            _log.warning("the server broke off an answer", reason=str(error) or type(error).__name__)
+            reason = str(error) or type(error).__name__
+            _log.warning("the server broke off an answer", reason=reason)
+            if watch is not None:
+                watch.ended("server", complete=False, problem=reason)
         finally:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
@@ -275,6 +291,8 @@ class _Upload:
         await self.is_taken.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        if self._watch is not None:
+            self._watch.ended("client", complete=False)
         scope.cancel()
 
 
@@ -286,10 +304,16 @@ async def _refuse(send: Send, watch: Watch | None, status: int, reason: str, *he
     """Respond with an error of the gateway, in OpenAI's format."""
     body = orjson.dumps({"error": {"message": f"tooltap gateway: {reason}", "type": "gateway_error", "code": status}})
     if watch is not None:
-        watch.response_started(_JSON.decode(), "")
+        watch.response_started(status, _JSON.decode(), "")
         watch.response_data(body)
+        watch.ended("tap", complete=True)
     await _start(send, status, [(b"content-type", _JSON), (b"content-length", b"%d" % len(body)), *headers])
     await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _wants_websocket(headers: Headers) -> bool:
+    protocols = _header(headers, b"upgrade").lower().split(",")
+    return any(protocol.strip().partition("/")[0] == "websocket" for protocol in protocols)
 
 
 def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Headers:

@@ -133,7 +133,8 @@ class Acp(Parser):
     def read(self, value: Line) -> Skip:
         method = value.get("method")
         if type(method) is not str:
-            if "id" in value and ("result" in value or "error" in value):
+            # A line of a log on the agent's output may have an `id` and a `result`, too.
+            if value.get("jsonrpc") == "2.0" and "id" in value and ("result" in value or "error" in value):
                 return self._read_answer(value)
             return self.unparsed("unknown-type", value)
         direction, state = self.direction, self.state

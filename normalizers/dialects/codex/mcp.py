@@ -139,7 +139,8 @@ class CodexMcp(CodexParser):
         self.notice("interrupt", first_string(params, "reason") or "cancelled")
 
     def _answer(self, value: Line) -> Skip:
-        if "id" not in value or not ("result" in value or "error" in value):
+        # A line of a log on the agent's output may have an `id` and a `result`, too.
+        if value.get("jsonrpc") != "2.0" or "id" not in value or not ("result" in value or "error" in value):
             return self.unparsed("unknown-type", value)
         result = record(value.get("result"))
         if self.direction == "in" or (self.direction is None and ("action" in result or "decision" in result)):

@@ -135,7 +135,8 @@ class KimiWire:
             if key is not None:
                 put(self._state.asked, key, method, ASKED)
             return self.call.read(self, params, key, kind=method, line=value)
-        if "id" in value and ("result" in value or "error" in value):
+        # A line of a log on the agent's output may have an `id` and a `result`, too.
+        if value.get("jsonrpc") == "2.0" and "id" in value and ("result" in value or "error" in value):
             return self._answer(_id_of(value["id"]), value)
         return self._parser.unparsed("unknown-type", value)
 

@@ -21,6 +21,7 @@ from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.tools.payload import decode_json, nonblank, strings
 from tooltap.normalizers.wire.decode import FRAMING, decode_text
+from tooltap.normalizers.wire.exchange import ERRORS, ExchangeEnd
 from tooltap.normalizers.wire.values import (
     dollars,
     first_string,
@@ -41,6 +42,8 @@ SHORT = 500
 
 _CALLS_TOOLS = ("tool_calls", "function_call")
 _FAILED = ("content_filter", "error")
+_KEEP_ALIVE = ("keepalive", "ping")
+"""Types of chunks that only keep the connection open (`ping`: OpenCode Zen)."""
 
 
 class ChatCompletion(msgspec.Struct, omit_defaults=True):
@@ -69,6 +72,8 @@ class OpenAIChatState(State, kw_only=True):
     """The last request has its answer, so the same request again is not a retry."""
     asked: bool = False
     """A request waits for its answer."""
+    failed: bool = False
+    """The last request has an error in place of its answer."""
     over: str | None = None
     """Id of the completion that ended last."""
     called: list[str] = msgspec.field(default_factory=list)
@@ -84,7 +89,7 @@ class OpenAIChatState(State, kw_only=True):
 class OpenAIChat(Parser):
     dialect = "openai-chat"
     protocol = default_provider = "openai"
-    SKIPS = frozenset({"empty", "history", FRAMING})
+    SKIPS = frozenset({"empty", "history", "keep-alive", FRAMING})
     state_type = OpenAIChatState
     state: OpenAIChatState
 
@@ -92,6 +97,10 @@ class OpenAIChat(Parser):
         """The lines have no common key that says their kind."""
         if _is_completion(value):
             return self._completion(value)
+        if not value:
+            return "empty"
+        if value.get("type") in _KEEP_ALIVE:
+            return "keep-alive"
         is_error = value.get("error") or value.get("object") == "error"
         if is_error and not isinstance(value.get("messages"), list):
             return self._error(value.get("error") or value)
@@ -105,9 +114,15 @@ class OpenAIChat(Parser):
             return outcome
         return self.unparsed("unknown-type", value)
 
+    def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
+        return "empty" if value is None else super().read_other(value, line, t)
+
     def read_framing(self, line: bytes) -> None:
         if line.rstrip().endswith(b"[DONE]"):
+            self.state.answered |= self.state.answer is not None
             self._end_completion()
+        elif self.direction != "in" and (end := ExchangeEnd.read(line)) is not None:
+            self._exchange_ended(end)
 
     def finish(self, reason: str) -> None:
         self._end_completion()
@@ -146,7 +161,7 @@ class OpenAIChat(Parser):
         if known == len(messages) and self.state.answered and last_prompt >= 0:
             known = last_prompt  # requested once more, for another answer
         is_asked = self.state.answered and last_prompt == len(messages) - 1
-        self.state.answered, self.state.asked = False, is_request
+        self.state.answered, self.state.asked, self.state.failed = False, is_request, False
         outcomes: list[Skip] = ["history"]
         prompted = False
         for index, message in enumerate(messages[known:], known):
@@ -359,6 +374,22 @@ class OpenAIChat(Parser):
         elif usage is not None:
             self.emit(Usage, **usage)
 
+    def _exchange_ended(self, end: ExchangeEnd) -> None:
+        """End the turn of an exchange whose answer does not state its end, or is none."""
+        state = self.state
+        self._end_completion()
+        if state.failed:
+            return
+        turn = next((one for one in state.turns if one.id == self.turn), None)
+        if state.answered:
+            if turn is not None and self.seems_over(turn):
+                self.end_turn("completed", ended_by="answer")
+            return
+        has_calls = turn is not None and self.calls.is_open(turn.session, turn.id, turn.agent)
+        if end.complete and end.body is None and has_calls and (end.status or 0) < ERRORS:
+            return  # the client runs the calls of an answer without `finish_reason`
+        self.end_exchange(end)
+
     def _remember(self, text: str, uses: list[ChatCall]) -> None:
         """Remember the CRCs under which requests will repeat the answer: text and calls in one message or in two."""
         answer = {"role": "assistant", "content": text}
@@ -371,6 +402,7 @@ class OpenAIChat(Parser):
         if (completion := self.state.answer) is not None:
             completion.finish = None  # whatever it stated, the error ends the turn
             self._end_completion()
+        self.state.failed = True
         data = record(error) or {"message": str(error)}
         words = next((str(data[key]) for key in ("message", "code", "type") if data.get(key)), "error")
         self.ensure_turn()

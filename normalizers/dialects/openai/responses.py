@@ -25,6 +25,7 @@ from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.decode import FRAMING
+from tooltap.normalizers.wire.exchange import ExchangeEnd
 from tooltap.normalizers.wire.values import (
     first_string,
     number,
@@ -43,6 +44,8 @@ complete."""
 
 _OUTCOMES = {"completed": "completed", "incomplete": "completed", "failed": "failed", "cancelled": "cancelled"}
 """Status of a response that has ended -> outcome of its turn."""
+_FAILED = ("content_filter",)
+"""Reasons of an incomplete response that is no answer, as in Chat Completions."""
 _TEXT_DELTAS = {
     "response.output_text.delta": ("assistant", "content_index", ""),
     "response.refusal.delta": ("assistant", "content_index", ""),
@@ -85,6 +88,8 @@ class ResponsesState(State, kw_only=True):
     prompts: PromptsState = msgspec.field(default_factory=PromptsState)
     error: str | None = None
     """Code of an error that was emitted, while its turn is open."""
+    answered: bool = True
+    """The last request has an answer, an error in its place, or a response that runs in the background."""
 
 
 class OpenAIResponses(Parser):
@@ -92,7 +97,15 @@ class OpenAIResponses(Parser):
     protocol = default_provider = "openai"
     SKIPS = frozenset({FRAMING, "partial", "progress", "history", "unchanged", "empty"})
     DOCUMENTS = True
-    line = Lines("type")
+    line = Lines(
+        "type",
+        {
+            "codex.rate_limits": "rate-limits",  # ChatGPT's server, to Codex
+            "keepalive": "keep-alive",  # OpenAI, while a response takes long
+            "ping": "keep-alive",  # OpenCode Zen
+            "response.metadata": "metadata",  # ChatGPT's server, to Codex
+        },
+    )
     state_type = ResponsesState
     state: ResponsesState
 
@@ -113,7 +126,16 @@ class OpenAIResponses(Parser):
             self._fail_turn()
             self.state.error = None
             return None
+        if not value:
+            return "empty"
         return self._request(value) if "input" in value else self.unparsed("unknown-type", value)
+
+    def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
+        return "empty" if value is None else super().read_other(value, line, t)
+
+    def read_framing(self, line: bytes) -> None:
+        if self.direction != "in" and (end := ExchangeEnd.read(line)) is not None:
+            self._exchange_ended(end)
 
     def finish(self, reason: str) -> None:
         self._fail_turn()
@@ -122,6 +144,7 @@ class OpenAIResponses(Parser):
 
     def _request(self, body: Line) -> Skip:
         self.state.ended, self.state.receiving = None, False
+        self.state.answered = body.get("background") is True
         given = body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else records(given)
         calls = {call.id: (call, item) for item in items if (call := call_of(item)) is not None}
@@ -238,6 +261,8 @@ class OpenAIResponses(Parser):
             reason = error.get("code") or error.get("type") or reason
             if state.error is None:
                 self._error_notice(error)
+        if reason in _FAILED:
+            outcome = "failed"
         usage = _usage(response)
         if usage and response.get("id") == state.last:
             usage["request"] = None
@@ -247,6 +272,11 @@ class OpenAIResponses(Parser):
                 self.emit(Usage, scope="step", **usage)
         else:
             self._end_turn(outcome, string(reason), usage)
+        state.answered = True
+        self._forget_response()
+
+    def _forget_response(self) -> None:
+        state = self.state
         state.receiving = False
         state.items, state.items_read, state.calls_read, state.waiting = {}, {}, {}, {}
 
@@ -262,8 +292,18 @@ class OpenAIResponses(Parser):
         if self.state.error is not None and self.turn is not None:
             self._end_turn("failed", self.state.error)
 
+    def _exchange_ended(self, end: ExchangeEnd) -> None:
+        """End the turn of an exchange whose answer does not state its end, or is none."""
+        state = self.state
+        self._fail_turn()
+        if not state.answered:
+            state.answered = True
+            self._forget_response()
+            self.end_exchange(end)
+
     @line("error")
     def _error(self, value: Line) -> None:
+        self.state.answered = True
         error = value["error"] if isinstance(value.get("error"), dict) else value
         self._error_notice(error)
         self.state.error = str(error.get("code") or error.get("type") or "error")

@@ -69,9 +69,11 @@ def stop(child: Child, number: int = signal.SIGTERM) -> tuple[int, bytes, bytes]
 
 @pytest.mark.parametrize(("number", "wanted"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_stream_gives_the_events_of_its_recording(number: int, wanted: int, daemon: Running, tmp_path: Path) -> None:
-    """The stream has odd chunks, other fields, comments and both line endings, as the format allows."""
+    """The stream has odd chunks, other fields, comments, data in two lines and all line endings, as the format
+    allows."""
     sent = recorded("shell")
     body = b": hello\r\nid: 7\r\nevent: message\r\nretry: 5\r\n" + sse(sent).replace(b"\n\n", b"\r\n\r\n", 3)
+    body = body.replace(b"\n\ndata: {", b"\r\rdata: {\rdata: ", 3)
     over = threading.Event()
 
     def answer(request: Request, answer: Response) -> None:

@@ -83,6 +83,30 @@ def test_other_paths_and_chunked_bodies_pass(daemon: Running) -> None:
     assert streams(daemon) == []
 
 
+def test_request_for_a_websocket_is_refused_and_not_forwarded(daemon: Running) -> None:
+    """Codex 0.171 dials a WebSocket first, and falls back to plain requests only after 426."""
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Key": "x", "Sec-WebSocket-Version": "13"}
+    with (
+        HttpServer(lambda _, answer: answer.whole(404, b"")) as server,
+        gateway(server.url, daemon.path) as (child, client),
+    ):
+        response = client.get("/v1/responses", headers=headers)
+        code, _, errors = stop(child)
+
+    assert (response.status_code, response.headers["upgrade"]) == (426, "HTTP/1.1")
+    assert "WebSocket" in response.json()["error"]["message"]
+    assert (server.requests, code, errors) == ([], 0, b"")
+
+
+def test_offer_to_upgrade_is_left_out(daemon: Running) -> None:
+    """Java's client offers HTTP/2 with each plain request."""
+    headers = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAMAAABkAAQAAP__"}
+    with HttpServer(answers(completion("Hi."))) as server, gateway(server.url, daemon.path) as (_, client):
+        assert client.post("/v1/chat/completions", json=ask("hi"), headers=headers).status_code == 200
+
+    assert [one for one in ("upgrade", "http2-settings") if server.requests[0].header(one) is not None] == []
+
+
 def test_stream_passes_without_delay(daemon: Running) -> None:
     """The server continues only after the client has received each chunk."""
     seen = threading.Semaphore(0)
@@ -102,6 +126,12 @@ def test_stream_passes_without_delay(daemon: Running) -> None:
                 seen.release()
 
     assert got == [b"d", b"ata: ", b"x\n", b"\n"]
+
+
+def ends(daemon: Running) -> list[tuple[str, str | None]]:
+    """Outcomes and reasons of the turns that have ended."""
+    turns = [event for event in events_of(daemon) if event["kind"] == "turn" and event["state"] != "started"]
+    return [(event["state"], event.get("reason")) for event in turns]
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["before-the-answer", "in-the-answer"])
@@ -127,7 +157,9 @@ def test_disconnected_client_cancels_its_request(begun: bool, daemon: Running) -
                 while b"partly" not in connection.recv(65_536):
                     pass
         assert left.wait(TIMEOUT)
-        until(lambda: messages(events_of(daemon)) == [("user", "hi")])
+        until(lambda: ends(daemon) == [("cancelled", "client-left")])
+        partly = [("assistant", "partly")] if begun else []
+        assert messages(events_of(daemon)) == [("user", "hi"), *partly]
 
 
 def test_disconnect_before_request_is_not_recorded(daemon: Running) -> None:
@@ -149,7 +181,7 @@ def test_disconnect_before_request_is_not_recorded(daemon: Running) -> None:
         code, _, errors = stop(child)
 
     assert (code, errors) == (0, b"")
-    assert [one["lines"] for one in streams(daemon)] == [2]
+    assert [one["lines"] for one in streams(daemon)] == [3]
 
 
 def test_truncated_response_stays_truncated(daemon: Running) -> None:
@@ -165,6 +197,7 @@ def test_truncated_response_stays_truncated(daemon: Running) -> None:
             with pytest.raises(httpx.RemoteProtocolError):
                 list(got)
         assert "peer closed connection" in log(child, "the server broke off an answer")["reason"]
+        until(lambda: ends(daemon) == [("failed", "connection-lost")])
         code, _, errors = stop(child)
 
     assert (code, b"Traceback" in errors) == (0, False)
@@ -183,6 +216,21 @@ def test_server_errors_pass_and_are_recorded(daemon: Running) -> None:
     assert (response.status_code, response.content, response.headers["retry-after"]) == (429, body, "7")
     [notice] = [event for event in events_of(daemon) if event["kind"] == "notice"]
     assert (notice["code"], notice["text"]) == ("provider-error", "Too many.")
+
+
+def test_page_in_place_of_an_answer_is_a_notice(daemon: Running) -> None:
+    page = b"<html>\n<body>Bad gateway</body>\n</html>\n"
+    with (
+        HttpServer(lambda _, answer: answer.whole(502, page, "Content-Type: text/html")) as server,
+        gateway(server.url, daemon.path) as (_, client),
+    ):
+        assert client.post("/v1/responses", json={"model": "m", "input": "hi", "stream": True}).content == page
+        until(lambda: ends(daemon) == [("failed", "502")])
+    events = events_of(daemon)
+
+    [notice] = [event for event in events if event["kind"] == "notice"]
+    assert (notice["text"], notice["data"]["status"]) == ("HTTP 502 Bad Gateway", 502)
+    assert [event for event in events if event["kind"] == "unparsed"] == []
 
 
 def test_unreachable_server_is_a_502(daemon: Running) -> None:

@@ -38,11 +38,11 @@ class Client:
     def ask(self, *messages: dict[str, Any]) -> Conversation:
         return self.conversations.enter("openai-chat", chat_history({"messages": [SYSTEM, *messages]}))
 
-    def answer(self, conversation: Conversation, *values: dict[str, Any]) -> None:
+    def answer(self, conversation: Conversation, *values: dict[str, Any], complete: bool = True) -> None:
         answer = ChatAnswer()
         for value in values:
             answer.read(value)
-        self.conversations.leave(conversation, answer)
+        self.conversations.leave(conversation, answer, complete=complete)
 
     def exchange(self, *messages: dict[str, Any], answer: dict[str, Any]) -> Conversation:
         conversation = self.ask(*messages)
@@ -54,7 +54,7 @@ class Client:
         answer = ResponsesAnswer()
         for value in values:
             answer.read(value)
-        self.conversations.leave(conversation, answer)
+        self.conversations.leave(conversation, answer, complete=True)
         return conversation
 
 
@@ -104,6 +104,13 @@ def test_answer_distinguishes_same_prompts(client: Client) -> None:
 def test_retry_stays_in_conversation(client: Client) -> None:
     first = client.ask(user("Hi."))
     client.answer(first, {"error": {"message": "Too many."}})
+
+    assert client.ask(user("Hi.")) is first
+
+
+def test_retry_after_an_answer_that_broke_off_stays_in_conversation(client: Client) -> None:
+    first = client.ask(user("Hi."))
+    client.answer(first, {"choices": [{"delta": {"content": "Hel"}}]}, complete=False)
 
     assert client.ask(user("Hi.")) is first
 
@@ -191,7 +198,7 @@ def test_response_items_are_recognized_without_optional_parts(client: Client) ->
 
 def test_dialects_do_not_share_conversations(client: Client) -> None:
     first = client.ask(user("Hi."))
-    client.conversations.leave(first, ChatAnswer())
+    client.conversations.leave(first, ChatAnswer(), complete=True)
 
     assert client.respond({"input": "Hi."}) is not first
 

@@ -17,11 +17,15 @@ from hypothesis import strategies as st
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.gateway.conversations import Conversations, Place
-from tooltap.daemon.taps.gateway.exchange import Exchange, api_of
+from tooltap.daemon.taps.gateway.exchange import Ended, Exchange, api_of
+from tooltap.normalizers.wire.exchange import ExchangeEnd
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.inputs import Direction
 
 REQUEST = b'{"messages":[{"role":"user","content":"Hi."}],\r\n"stream":true}'
+
+
+WHOLE, LEFT = Ended("server", complete=True), Ended("client", complete=False)
 
 
 class Kept(Tap):
@@ -30,9 +34,14 @@ class Kept(Tap):
     def __init__(self) -> None:
         super().__init__(StreamOptions("s"), Path("none.sock"), SpoolLimits(Path()))
         self.told: list[tuple[str, bytes | LongLine | int]] = []
+        self.ends: list[ExchangeEnd] = []
 
     def put(self, lines: Iterable[bytes | LongLine], direction: Direction, t: int | None = None) -> None:
-        self.told += [(direction, line) for line in lines]
+        for line in lines:
+            if isinstance(line, bytes) and (end := ExchangeEnd.read(line)) is not None:
+                self.ends.append(end)
+            else:
+                self.told.append((direction, line))
 
     def lose(self, lines: int, size: int, reason: str) -> None:
         self.told.append((reason, size))
@@ -71,23 +80,23 @@ def test_api_of_path(method: str, path: str, dialect: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "lines"),
+    ("kind", "parts", "lines"),
     [
-        ("text/event-stream", [b"data: 1\r", b"\r", b"data: 2"]),
-        ("text/plain", [b"data: 1\r", b"\r", b"data: 2"]),
-        ("application/json", [b"data: 1    data: 2"]),
+        ("text/event-stream", [b"data: 1\r\n\r\nda", b"ta: 2"], [b"data: 1", b"data: 2"]),
+        ("text/plain", [b"data: 1\r\n\r\nda", b"ta: 2"], [b"data: 1", b"data: 2"]),
+        ("application/json", [b'{"a":\r\n', b"1}"], [b'{"a":  1}']),
     ],
 )
-def test_streamed_answer_has_lines_and_whole_one_is_a_line(kind: str, lines: list[bytes]) -> None:
+def test_streamed_answer_has_lines_and_whole_one_is_a_line(kind: str, parts: list[bytes], lines: list[bytes]) -> None:
     """Some servers send no `Content-Type`, or a wrong one, for a requested stream."""
     streams = Streams()
     exchange = streams.exchange()
     exchange.request_data(1, REQUEST)
     exchange.request_complete(1)
-    exchange.response_started(2, kind, "")
-    exchange.response_data(3, b"data: 1\r\n\r\nda")
-    exchange.response_data(3, b"ta: 2")
-    exchange.finished(4, 0, 0, "")
+    exchange.response_started(2, 200, kind, "")
+    for part in parts:
+        exchange.response_data(3, part)
+    exchange.finished(4, WHOLE, 0, 0, "")
 
     [tap] = streams.taps
     assert tap.told == [("in", REQUEST.replace(b"\r\n", b"  ")), *(("out", line) for line in lines)]
@@ -108,21 +117,74 @@ def test_bodies_are_decoded_incrementally(coding: str) -> None:
     exchange = streams.exchange(coding=coding)
     exchange.request_data(1, encode(b"{}"))
     exchange.request_complete(1)
-    exchange.response_started(2, "text/event-stream", coding)
+    exchange.response_started(2, 200, "text/event-stream", coding)
     for byte in encode(b"data: 1\ndata: 2\n"):
         exchange.response_data(3, bytes([byte]))
-    exchange.finished(4, 0, 0, "")
+    exchange.finished(4, WHOLE, 0, 0, "")
 
     assert streams.taps[0].told == [("in", b"{}"), ("out", b"data: 1"), ("out", b"data: 2")]
+
+
+def raw_deflate(data: bytes) -> bytes:
+    """Compress without the header of zlib."""
+    one = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return one.compress(data) + one.flush()
+
+
+PARTS = (b"data: 1\n", b"data: 2\n")
+BODIES = {
+    "gzip members": ("gzip", gzip.compress(PARTS[0]) + gzip.compress(PARTS[1]), None),
+    "gzip padding": ("gzip", gzip.compress(b"".join(PARTS)) + b"\0\0\0", None),
+    "zstd frames": ("zstd", b"".join(map(zstandard.ZstdCompressor().compress, PARTS)), None),
+    "bare deflate": ("deflate", raw_deflate(b"".join(PARTS)), None),
+    "gzip noise": ("gzip", gzip.compress(b"".join(PARTS)) + b"noise", "incorrect header check"),
+    "zstd noise": ("zstd", zstandard.ZstdCompressor().compress(b"".join(PARTS)) + b"noise", "Unknown frame"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("step", [1, 1_000])
+def test_body_is_decoded_to_its_end_or_the_loss_is_told(name: str, step: int) -> None:
+    coding, body, problem = BODIES[name]
+    streams = Streams()
+    exchange = streams.exchange()
+    exchange.request_data(1, REQUEST)
+    exchange.request_complete(1)
+    exchange.response_started(2, 200, "text/event-stream", coding)
+    for start in range(0, len(body), step):
+        exchange.response_data(3, body[start : start + step])
+    exchange.finished(4, WHOLE, 0, 0, "")
+
+    [tap] = streams.taps
+    assert tap.told[1:3] == [("out", b"data: 1"), ("out", b"data: 2")]
+    told = [words for words, _ in tap.told[3:]]
+    assert len(told) == (problem is not None)
+    assert all(problem is not None and problem in words for words in told)
+
+
+@pytest.mark.parametrize("end", [b"", b"noise"])
+def test_whole_body_before_bytes_that_cannot_be_decoded_is_read(end: bytes) -> None:
+    streams = Streams()
+    exchange = streams.exchange()
+    exchange.request_data(1, REQUEST)
+    exchange.request_complete(1)
+    exchange.response_started(2, 200, "application/json", "gzip")
+    exchange.response_data(3, gzip.compress(b'{"choices":') + gzip.compress(b"[]}") + end)
+    exchange.finished(4, WHOLE, 0, 0, "")
+
+    [tap] = streams.taps
+    assert tap.told[1] == ("out", b'{"choices":[]}')
+    assert len(tap.told) == 2 + bool(end)
+    assert tap.ends[0].body is None
 
 
 def test_early_answer_comes_after_request() -> None:
     streams = Streams()
     exchange = streams.exchange()
     exchange.request_data(1, REQUEST[:10])
-    exchange.response_started(2, "application/json", "")
+    exchange.response_started(2, 200, "application/json", "")
     exchange.response_data(3, b"{}")
-    exchange.finished(4, 0, 0, "")
+    exchange.finished(4, WHOLE, 0, 0, "")
 
     assert streams.taps[0].told == [("in", REQUEST[:10]), ("out", b"{}")]
 
@@ -132,27 +194,106 @@ def test_cut_exchange_loses_unfinished_line() -> None:
     exchange = streams.exchange()
     exchange.request_data(1, REQUEST)
     exchange.request_complete(1)
-    exchange.response_started(2, "text/event-stream", "")
+    exchange.response_started(2, 200, "text/event-stream", "")
     exchange.response_data(3, b"data: 1\ndata: ")
     exchange.cut(4)
-    exchange.finished(5, 2, 30, "why")
+    exchange.finished(5, WHOLE, 2, 30, "why")
     assert streams.taps[0].told[1:] == [("out", b"data: 1"), ("why", 30)]
     other = streams.exchange()
     other.request_data(1, REQUEST[:10])
     other.cut(1)
     other.request_complete(1)
-    other.finished(5, 1, 20, "why")
+    other.finished(5, WHOLE, 1, 20, "why")
 
     assert streams.taps[1].told == [("why", 20)]
+    assert [end.unread for tap in streams.taps for end in tap.ends] == [30, 20]
 
 
 def test_incomplete_request_is_ignored() -> None:
     streams = Streams()
     exchange = streams.exchange()
     exchange.request_data(1, REQUEST[:10])
-    exchange.finished(2, 0, 0, "")
+    exchange.finished(2, LEFT, 0, 0, "")
 
     assert streams.taps == []
+
+
+def answered(status: int, kind: str, *data: bytes, ended: Ended = WHOLE) -> Kept:
+    """Return the tap of an exchange whose answer comes in these parts."""
+    streams = Streams()
+    exchange = streams.exchange()
+    exchange.request_data(1, REQUEST)
+    exchange.request_complete(1)
+    exchange.response_started(2, status, kind, "")
+    for part in data:
+        exchange.response_data(3, part)
+    exchange.finished(4, ended, 0, 0, "")
+    [tap] = streams.taps
+    assert tap.told.pop(0)[0] == "in"
+    return tap
+
+
+def test_end_of_an_exchange_is_a_line() -> None:
+    tap = answered(200, "application/json", b'{"choices":', b"[]}")
+
+    assert tap.told == [("out", b'{"choices":[]}')]
+    assert tap.ends == [ExchangeEnd("server", complete=True, status=200)]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body"),
+    [
+        (502, "text/html", b"<html>\n<p>Bad gateway</p>\n</html>"),
+        (429, "text/plain", b"slow down"),
+        (404, "application/json", b'{"detail": "Not Found"}'),
+        (529, "application/json", b'{"message": "full", "type": "overloaded", "code": 529}'),
+        (400, "application/json", b'{"error": "no model"}'),
+        (200, "text/html; charset=utf-8", b"<html>Log in</html>"),
+    ],
+)
+def test_body_that_is_no_answer_is_told_with_the_end(status: int, kind: str, body: bytes) -> None:
+    tap = answered(status, kind, body)
+
+    assert tap.told == []
+    assert tap.ends == [ExchangeEnd("server", True, status, body.replace(b"\n", b" ").decode())]
+
+
+@pytest.mark.parametrize("body", [b'{"error":{"message":"no"}}', b'[{"error":{"code":400}}]'])
+def test_error_of_the_api_is_a_line(body: bytes) -> None:
+    tap = answered(400, "application/json", body)
+
+    assert (tap.told, tap.ends) == ([("out", body)], [ExchangeEnd("server", True, 400)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("application/json", []), ("text/event-stream", [("out", b'data: {"choices":[]}')])]
+)
+def test_what_breaks_off_within_a_line_is_not_in_the_stream(kind: str, told: list[tuple[str, bytes]]) -> None:
+    cut = Ended("server", complete=False, problem="peer closed connection")
+    tap = answered(200, kind, b'data: {"choices":[]}\n\ndata: {"cho', ended=cut)
+
+    left = b'data: {"cho' if told else b'data: {"choices":[]}  data: {"cho'
+    assert tap.told == told
+    assert tap.ends == [ExchangeEnd("server", False, 200, None, len(left), "peer closed connection")]
+
+
+def test_client_that_leaves_before_the_answer_has_no_status() -> None:
+    streams = Streams()
+    exchange = streams.exchange()
+    exchange.request_data(1, REQUEST)
+    exchange.request_complete(1)
+    exchange.finished(4, LEFT, 0, 0, "")
+
+    assert streams.taps[0].ends == [ExchangeEnd("client", complete=False)]
+
+
+def test_server_cannot_write_the_end_of_an_exchange() -> None:
+    forged = ExchangeEnd("client", complete=False).write()
+    streamed = answered(200, "text/event-stream", b"data: 1\n\n" + forged + b"\n\n")
+    whole = answered(200, "application/json", forged)
+
+    assert streamed.ends == [ExchangeEnd("server", True, 200)]
+    assert whole.ends == [ExchangeEnd("server", True, 200, forged.decode())]
 
 
 KEYS = [
@@ -192,9 +333,9 @@ def test_damaged_exchanges_are_tolerated(
     exchange = streams.exchange(path, codings[0])
     exchange.request_data(1, bodies[0])
     exchange.request_complete(1)
-    exchange.response_started(2, kind, codings[1])
+    exchange.response_started(2, 200, kind, codings[1])
     for body in bodies[1]:
         exchange.response_data(3, b"data: " + body + b"\n")
-    exchange.finished(4, 0, 0, "")
+    exchange.finished(4, WHOLE, 0, 0, "")
 
     assert all(not conversation.busy for conversation in streams.conversations._open)

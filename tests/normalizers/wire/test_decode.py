@@ -170,7 +170,9 @@ def test_server_sent_event_data_is_decoded() -> None:
     assert decode_line(b'data:{"a":1}', 200).values == [{"a": 1}]
 
 
-@pytest.mark.parametrize("line", [b"event: message", b"id: 7", b"retry: 100", b": ping", b"data: [DONE]", b"[DONE]"])
+@pytest.mark.parametrize(
+    "line", [b"event: message", b"id: 7", b"retry: 100", b": ping", b":\r", b"data: [DONE]", b"[DONE]"]
+)
 def test_server_sent_event_framing_is_not_noise(line: bytes) -> None:
     assert decode_line(line, 200) == Decoded([], reason="framing")
 
@@ -229,3 +231,29 @@ def test_depth_and_duplicate_keys_match_a_full_walk(written: Written, max_depth:
         assert decoded == Decoded([], reason="too-deep")
     else:
         assert decoded == Decoded([json.loads(written.text)])
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        (b"\x1b[?25h", b""),
+        (b"\x1b[2J\x1b[1;31m\r", b"\x1b[0m\r"),
+        (b"\x1b]0;agent [1] {x}\x07", b""),
+        (b"\x1b]0;agent\x1b\\", b""),
+        (b"\x1bc\x1b(B\x07", b"\x07"),
+        (b"", b"\x1b[0m"),
+    ],
+)
+def test_escape_sequences_around_json_are_dropped(before: bytes, behind: bytes) -> None:
+    """Windows launchers of ACP agents print them before the first message (kagan issue 148)."""
+    json = b'{"a":[1,"\\u001b[0m"]}'
+
+    assert decode_line(before + json + behind, 100) == Decoded([{"a": [1, "\x1b[0m"]}], repaired=True)
+
+
+@pytest.mark.parametrize(
+    "line", [b"\x1b[0m", b'\x1b[1m[info]\x1b[0m sent {"a":1}', b'\x1b]0;t{"a":1}', b'say \x1b[0m{"a":1}']
+)
+def test_json_behind_words_is_no_line(line: bytes) -> None:
+    """A log may quote a message that is a line of its own."""
+    assert decode_line(line, 100) == Decoded([], reason="not-json")

@@ -3,6 +3,7 @@
 import base64
 from pathlib import Path
 
+import orjson
 import pytest
 
 from tests.normalizers.dialects.acp.helpers import (
@@ -34,7 +35,7 @@ from tests.normalizers.reading import of
 from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import Message, Notice, Reasoning, ToolCall, ToolResult, Turn, Unparsed, Usage
-from tooltap.testing import read_recording
+from tooltap.testing import Line, read_recording
 
 ALL = sorted(FIXTURES.rglob("*.jsonl"))
 
@@ -363,3 +364,26 @@ def test_requests_to_the_client_are_skipped() -> None:
     )
 
     assert stats.skipped == {"handshake": 1, "client-fs": 2, "auth": 2, "administration": 2}
+
+
+# -- what others print on the agent's output --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("result", [{"result": "cache miss"}, {"error": {"message": "cache miss"}}])
+def test_line_of_a_log_is_no_answer(result: dict[str, object]) -> None:
+    """benchflow issue 236: a JSON log on standard output, with the `id` of the open prompt, but no `jsonrpc`."""
+    logged = Line(orjson.dumps({"level": "info", "id": 3, **result}), direction="out")
+    found = read(prompt(3), chunk("Hel"), logged, chunk("lo."), answers(3, stopReason="end_turn"))
+
+    assert turns(found) == [("t1", "started", None), ("t1", "completed", "end_turn")]
+    assert [one.bytes for one in of(Unparsed, found)] == [len(logged.data)]
+
+
+def test_message_behind_escape_sequences_is_read() -> None:
+    message = chunk("Hello.")
+    assert isinstance(message.data, bytes)
+    dirty = Line(b"\x1b]0;agent\x07\x1b[?25h" + message.data, direction="out")
+    found = read(prompt(3), dirty, answers(3, stopReason="end_turn"))
+
+    assert spoken(found) == [("user", "go"), ("assistant", "Hello.")]
+    assert of(Unparsed, found) == []

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import orjson
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -27,9 +28,10 @@ from tooltap.protocol.events import (
     SessionEvent,
     ToolUpdate,
     Turn,
+    Unparsed,
     Usage,
 )
-from tooltap.testing import check_recording, normalize, read_recording
+from tooltap.testing import Line, check_recording, normalize, read_recording
 
 ALL = sorted(FIXTURES.glob("*.jsonl"))
 
@@ -40,6 +42,11 @@ def said(found: list[Event]) -> list[tuple[str, str]]:
 
 def turns(found: list[Event]) -> list[tuple[str | None, str, str | None]]:
     return [(turn.turn, turn.state, turn.reason) for turn in of(Turn, found)]
+
+
+def data_of(line: Line) -> bytes:
+    assert isinstance(line.data, bytes)
+    return line.data
 
 
 def kinds(found: list[Event], line: int) -> list[str]:
@@ -68,6 +75,21 @@ def test_agents_side_alone_yields_same_content(path: Path) -> None:
         (one.call_id, one.status, one.output) for one in results(whole)
     ]
     assert turns(alone) == turns(whole)
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
+def test_line_of_a_log_is_no_answer(path: Path) -> None:
+    """A JSON log on standard output, with the `id` of an open request, but no `jsonrpc`."""
+    lines = read_recording(path.read_bytes())
+    asked = next(index for index, one in enumerate(lines) if b'"tools/call"' in data_of(one))
+    result = {"content": [{"type": "text", "text": "cache miss"}]}
+    logged = Line(orjson.dumps({"id": orjson.loads(data_of(lines[asked]))["id"], "result": result}), direction="out")
+
+    found = normalize("codex-mcp", [*lines[: asked + 1], logged, *lines[asked + 1 :]], Context(stream="s"))
+
+    whole = normalize("codex-mcp", lines, Context(stream="s"))
+    assert (said(found), turns(found)) == (said(whole), turns(whole))
+    assert [one.line for one in of(Unparsed, found)] == [asked + 2]
 
 
 # -- sessions, turns, messages ----------------------------------------------------------------------------------------

@@ -104,6 +104,15 @@ def test_shell_with_an_approval() -> None:
     assert (used.context_used, used.context_size) == (1200, 128_000)
 
 
+def test_line_of_a_log_is_no_answer() -> None:
+    """A JSON log on standard output, with the `id` of the open prompt, but no `jsonrpc`."""
+    logged = Line(orjson.dumps({"level": "info", "id": "r1", "result": {"status": "cancelled"}}), direction="out")
+    lines = [PROMPT, BEGIN, said_in("Hello."), logged, END, finished()]
+
+    assert outline(read("kimi-json", *lines)).count("unparsed") == 1
+    assert [one.state for one in of(Turn, read("kimi-json", *lines))] == ["started", "completed"]
+
+
 def test_nothing_is_unparsed() -> None:
     for name in ("shell", "subagent", "denied", "thinking", "image", "tool-errors"):
         assert statistics("kimi-json", recording("kimi-json", f"wire-{name}", "kimi-1.40.0")).unparsed == 0

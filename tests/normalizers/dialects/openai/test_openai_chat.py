@@ -17,7 +17,9 @@ from tests.normalizers.dialects.openai.chatting import (
     user,
 )
 from tests.normalizers.reading import answer, of, outline, statistics
-from tooltap.protocol.events import Message, Notice, Reasoning, ToolCall, ToolResult, Turn
+from tooltap.normalizers.wire.exchange import ExchangeEnd
+from tooltap.protocol.events import Message, Notice, Reasoning, ToolCall, ToolResult, Turn, Unparsed
+from tooltap.testing import Line
 
 # -- conversations ----------------------------------------------------------------------------------------------------
 
@@ -225,3 +227,77 @@ def test_requests_of_other_conversations_keep_their_calls() -> None:
     found = read_chat(conversation("a"), conversation("b"))
 
     assert [one.output["stdout"] for one in of(ToolResult, found)] == ["a", "/a", "b", "/b"]
+
+
+def test_lines_that_keep_the_connection_open_are_skipped() -> None:
+    """`{"type":"ping"}` is OpenCode Zen's (anomalyco/opencode issue 40171)."""
+    idle = [{"type": "ping"}, {"type": "keepalive"}, Line(b"data: {}"), Line(b"data: null")]
+    found = read_chat(request(user("Hi.")), chunk(content="Hel"), *idle, chunk(content="lo."), chunk("stop"), DONE)
+
+    assert outline(found) == ["turn started", "message user", "message assistant", "turn completed"]
+    assert [one.text for one in of(Message, found)] == ["Hi.", "Hello."]
+
+
+# -- the end of an exchange, as the gateway states it -----------------------------------------------------------------
+
+
+def ends(*values: Any) -> list[tuple[str, str | None]]:
+    """Outcomes and reasons of the turns that these lines end; what the end of the stream ends is in none."""
+    turns = [one for one in of(Turn, read_chat(*values)) if one.state != "started" and not one.synthetic]
+    return [(one.state, one.reason) for one in turns]
+
+
+def ended(by: Any = "server", complete: bool = True, status: int | None = 200, **more: Any) -> Line:
+    return Line(ExchangeEnd(by, complete, status, **more).write(), direction="out")
+
+
+DONE = Line(b"data: [DONE]")
+
+
+@pytest.mark.parametrize(
+    ("lines", "end"),
+    [
+        ([chunk(content="Hel"), ended("client", False)], ("cancelled", "client-left")),
+        ([ended("client", False, None)], ("cancelled", "client-left")),
+        ([chunk(content="Hel"), ended("server", False)], ("failed", "connection-lost")),
+        ([chunk(content="Hel"), ended("tap", False)], ("failed", "gateway-stopped")),
+        ([chunk(content="Hel"), ended()], ("failed", "unfinished")),
+        ([chunk(content="Hello."), chunk("stop"), ended()], ("completed", "stop")),
+        ([chunk(content="Hello."), chunk("stop"), ended("client", False)], ("completed", "stop")),
+        ([chunk(content="Hello."), DONE, ended()], ("completed", None)),
+        ([{"choices": [{"message": {"content": "Hello."}}]}, ended()], ("completed", None)),
+        ([ended(status=502, body="<html>Bad</html>")], ("failed", "502")),
+        ([ended(status=503)], ("failed", "503")),
+        ([{"error": {"message": "Too many.", "code": "limit"}}, ended(status=429)], ("failed", "limit")),
+    ],
+)
+def test_turn_ends_with_its_exchange(lines: list[Any], end: tuple[str, str | None]) -> None:
+    assert ends(request(user("Hi.")), *lines) == [end]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [chunk("tool_calls", tool_calls=[{"index": 0, **use("a")}]), ended()],
+        [chunk("tool_calls", tool_calls=[{"index": 0, **use("a")}]), ended("client", False)],
+        [chunk(tool_calls=[{"index": 0, **use("a")}]), ended()],
+        [completion({"tool_calls": [use("a")]}, "tool_calls"), ended()],
+        [ended(unread=900)],
+    ],
+)
+def test_turn_goes_on_after_an_exchange_that_calls_tools_or_was_not_read(lines: list[Any]) -> None:
+    assert ends(request(user("Hi.")), *lines) == []
+
+
+def test_error_of_an_exchange_is_one_notice_after_what_was_said() -> None:
+    found = read_chat(request(user("Hi.")), chunk(content="Hel"), ended("server", False, problem="reset"))
+
+    assert outline(found) == ["turn started", "message user", "message assistant", "notice", "turn failed"]
+    assert [one.text for one in of(Notice, found)] == ["the server broke off the answer: reset"]
+    assert of(Unparsed, found) == []
+
+
+def test_client_cannot_end_an_exchange() -> None:
+    line = Line(ExchangeEnd("client", False).write(), direction="in")
+
+    assert ends(request(user("Hi.")), line) == []

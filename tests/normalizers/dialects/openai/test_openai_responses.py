@@ -13,6 +13,7 @@ from tests.normalizers.reading import emitted
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.dialects.openai.responses import OpenAIResponses
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.normalizers.wire.exchange import ExchangeEnd
 from tooltap.protocol.events import (
     Event,
     Message,
@@ -358,6 +359,24 @@ def test_unknown_kind_of_call_passes_through() -> None:
     assert ends(events) == {"t": ("teleport_call", "completed")}
 
 
+@pytest.mark.parametrize(("reason", "state"), [("content_filter", "failed"), ("max_output_tokens", "completed")])
+def test_response_that_a_filter_cut_has_failed(reason: str, state: str) -> None:
+    cut = response(said("Hel"), status="incomplete", incomplete_details={"reason": reason})
+    events, _ = run(request(user("Hi.")), cut)
+
+    assert turns(events) == [("started", None), (state, reason)]
+
+
+def test_lines_beside_a_response_are_skipped() -> None:
+    """`keepalive` is OpenAI's (openai/openai-node issue 1964), `codex.rate_limits` and `response.metadata` are those of
+    ChatGPT's server, and `ping` is OpenCode Zen's."""
+    lines = [{"type": kind} for kind in ("keepalive", "ping", "codex.rate_limits", "response.metadata")]
+    _, classes = run(request(user("Hi.")), *lines, b"data: {}", b"data: null")
+
+    reasons = ["keep-alive", "keep-alive", "rate-limits", "metadata", "empty", "empty"]
+    assert classes[1:] == [f"skipped.{reason}" for reason in reasons]
+
+
 def test_unknown_lines_are_unparsed() -> None:
     events, classes = run({"type": "response.teleported", "response": {}}, {"hello": 1}, response({"type": "dream"}))
 
@@ -379,3 +398,63 @@ def test_similar_formats_are_not_recognised(value: dict[str, Any]) -> None:
     normalizer.feed(orjson.dumps(value))
 
     assert normalizer.dialect != "openai-responses"
+
+
+# -- the end of an exchange, as the gateway states it -----------------------------------------------------------------
+
+
+def ended(by: Any = "server", complete: bool = True, status: int | None = 200, **more: Any) -> bytes:
+    return ExchangeEnd(by, complete, status, **more).write()
+
+
+CREATED = {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}}
+DELTA = {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "Hel"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "end"),
+    [
+        ([CREATED, DELTA, ended("client", False)], ("cancelled", "client-left")),
+        ([ended("client", False, None)], ("cancelled", "client-left")),
+        ([CREATED, DELTA, ended("server", False)], ("failed", "connection-lost")),
+        ([CREATED, DELTA, ended()], ("failed", "unfinished")),
+        ([{"type": "error", "code": "overloaded", "message": "Full."}, ended()], ("failed", "overloaded")),
+        ([CREATED, {"type": "error", "code": "overloaded"}, ended("server", False)], ("failed", "overloaded")),
+        ([response(said("Hello.")), ended()], ("completed", "completed")),
+        ([ended(status=502, body="<html>Bad</html>")], ("failed", "502")),
+    ],
+)
+def test_turn_ends_with_its_exchange(lines: list[Any], end: tuple[str, str | None]) -> None:
+    parser = OpenAIResponses(Context(stream="s"))
+    found = [
+        event
+        for value in [request(user("Hi.")), *lines]
+        for event in emitted(parser.feed(value if isinstance(value, bytes) else orjson.dumps(value))[1])
+    ]
+
+    assert turns(found) == [("started", None), end]
+    assert len([event for event in found if isinstance(event, Notice)]) == (end[0] == "failed")
+
+
+@pytest.mark.parametrize(
+    ("asked", "lines"),
+    [
+        ({}, [response(function_call("a")), ended()]),
+        ({"background": True}, [response(status="queued"), ended()]),
+        ({"background": True}, [CREATED, DELTA, ended("server", False)]),
+        ({}, [ended(unread=900)]),
+    ],
+)
+def test_turn_goes_on_after_its_exchange(asked: dict[str, Any], lines: list[Any]) -> None:
+    events, _ = run(request(user("Hi."), **asked), *lines)
+
+    assert turns(events)[-1] == ("cancelled", "interrupted")
+    assert [event.ended_by for event in events if isinstance(event, Turn)][-1] == "eof"
+
+
+def test_retry_after_an_exchange_that_broke_off_is_read_whole() -> None:
+    whole = {"type": "response.completed", "response": response(said("Hello."), id="resp_2")}
+    events, _ = run(request(user("Hi.")), CREATED, DELTA, ended("server", False), request(user("Hi.")), whole, ended())
+
+    assert texts(events, "assistant") == ["Hel", "Hello."]
+    assert [state for state, _ in turns(events)] == ["started", "failed", "started", "completed"]
