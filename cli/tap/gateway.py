@@ -117,10 +117,11 @@ def openai(
 ) -> None:
     """Tap an OpenAI-compatible server with a local reverse proxy.
 
-    The path of a request is appended to the URL of --upstream. Requests and responses pass unchanged, with or without a
-    daemon. Chat Completions and Responses are tapped, each conversation as its own stream. Keys are not recorded.
-    Programs of other users and machines need the key that `tooltap gateway key` prints, in the URL: for
-    http://127.0.0.1:4010/v1 it is http://127.0.0.1:4010/key-KEY/v1. SIGTERM and Ctrl-C end the command.
+    The path of a request is appended to the URL of --upstream; if both have the version, as in /v1, it is sent once.
+    Requests and responses pass unchanged, with or without a daemon. Chat Completions and Responses are tapped, each
+    conversation as its own stream. Keys are not recorded. Programs of other users and machines need the key that
+    `tooltap gateway key` prints, in the URL: for http://127.0.0.1:4010/v1 it is http://127.0.0.1:4010/key-KEY/v1.
+    SIGTERM and Ctrl-C end the command.
     """
     from tooltap.daemon.system.listener import ListenError
 

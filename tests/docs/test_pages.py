@@ -170,7 +170,7 @@ def test_servers_are_tapped_as_shown(command: str, url: str, event: str, usual: 
 
 
 def test_gateway_address_is_the_default() -> None:
-    assert f"`http://{LISTEN}`" in TAP.read_text()
+    assert f"`http://{LISTEN}/v1`" in TAP.read_text()
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -12,6 +12,7 @@ other answer. Other upgrades are only offers (`h2c` of Java), and are left out.
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
@@ -213,7 +214,7 @@ class Gateway:
     # -- inner workings -----------------------------------------------------------------------------------------
 
     def _request(self, scope: MutableMapping[str, Any], admitted: Admitted, upload: _Upload) -> httpx.Request:
-        target: bytes = self._upstream.raw_path.rstrip(b"/") + admitted.path
+        target = _joined(self._upstream.raw_path, admitted.path)
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
         headers = _end_to_end(admitted.headers)
@@ -309,6 +310,16 @@ async def _refuse(send: Send, watch: Watch | None, status: int, reason: str, *he
         watch.ended("tap", complete=True)
     await _start(send, status, [(b"content-type", _JSON), (b"content-length", b"%d" % len(body)), *headers])
     await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+_VERSION = re.compile(rb"/v\d[\w.]*\Z")
+
+
+def _joined(base: bytes, path: bytes) -> bytes:
+    """Append a request's path to that of the server. A version that both have, as base URLs of clients do, is one."""
+    base = base.rstrip(b"/")
+    version = _VERSION.search(base)
+    return base + (path.removeprefix(version[0]) if version and path.startswith(version[0] + b"/") else path)
 
 
 def _wants_websocket(headers: Headers) -> bool:

@@ -70,6 +70,24 @@ def test_requests_and_responses_pass_unchanged(daemon: Running) -> None:
     assert streams(daemon) == []
 
 
+@pytest.mark.parametrize(
+    ("upstream", "path", "target"),
+    [
+        ("", "/v1/models", "/v1/models"),
+        ("/v1", "/models", "/v1/models"),
+        ("/v1", "/v1/models", "/v1/models"),
+        ("/api/v1/", "/v1/models", "/api/v1/models"),
+        ("/v1beta/openai", "/v1/models", "/v1beta/openai/v1/models"),
+        ("/v1", "/v10/models", "/v1/v10/models"),
+    ],
+)
+def test_version_of_both_addresses_is_sent_once(daemon: Running, upstream: str, path: str, target: str) -> None:
+    with HttpServer(answers(b"{}")) as server, gateway(server.url + upstream, daemon.path) as (_, client):
+        client.get(path)
+
+    assert [request.target for request in server.requests] == [target]
+
+
 def test_other_paths_and_chunked_bodies_pass(daemon: Running) -> None:
     with (
         HttpServer(lambda request, answer: answer.whole(200, request.body)) as server,
