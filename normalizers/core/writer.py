@@ -169,7 +169,9 @@ class Writer:
         if calls.renamed and (known := calls.renamed.get(f"{self.session}/{wire_id}")) is not None:
             return known
         call = calls.open.get(wire_id) or calls.done.get(wire_id)
-        return wire_id if call is None or call.session == self.session else f"{self.session}/{wire_id}"
+        # A parser that begins anew in a stream may not know its session.
+        is_its = call is None or self.session in (call.session, self._publishers_name)
+        return wire_id if is_its else f"{self.session}/{wire_id}"
 
     def has_call(self, call_id: str) -> bool:
         """Return whether a call with this id in events, without the prefix, is known."""
