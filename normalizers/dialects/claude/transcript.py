@@ -536,6 +536,11 @@ class ClaudeTranscript(Parser):
                 self.emit_text("system", f"{author}: {text}" if author else text)
         return None if self.items else "empty"
 
+    @line("marble-origami-commit", summary=str)
+    def _collapsed(self, value: Line) -> None:
+        """Emit the summary that stands for a part of the history (`ContextCollapseCommitEntry` in 2.1)."""
+        self.notice("compaction-summary", value["summary"])
+
     @line("pr-link")
     def _pull_request(self, value: Line) -> Skip:
         """Emit a pull request that the session has made. Resumptions and compactions state it again."""

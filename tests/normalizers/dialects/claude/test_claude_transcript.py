@@ -475,7 +475,16 @@ def test_summary_that_stands_for_the_history_is_a_notice() -> None:
         ("compaction", "Conversation compacted"),
         ("compaction-summary", text),
     ]
-    assert of(Message, found) == of(Turn, found) == []
+    assert of(Message, found) == []
+    assert of(Turn, found) == []
+
+
+def test_summary_that_stands_for_a_part_of_the_history_is_a_notice() -> None:
+    """As of `ContextCollapseCommitEntry` in public descriptions of 2.1."""
+    span = {"collapseId": "1", "firstArchivedUuid": "u1", "lastArchivedUuid": "u4", "summary": "Greeted."}
+    found = read({"type": "marble-origami-commit", "sessionId": SESSION, **span})
+
+    assert [(one.code, one.text) for one in of(Notice, found)] == [("compaction-summary", "Greeted.")]
 
 
 def test_message_of_a_teammate_has_its_authors_name() -> None:
@@ -490,13 +499,14 @@ def test_message_of_a_teammate_has_its_authors_name() -> None:
 
 def test_pull_request_is_a_notice_once() -> None:
     """Resumptions and compactions state it again."""
-    link = {"type": "pr-link", "sessionId": SESSION, "prNumber": 7, "prRepository": "o/r"}
-    link |= {"prUrl": "https://github.com/o/r/pull/7", "timestamp": "2026-09-01T10:00:00.000Z"}
-    found = read(link, link, {**link, "prNumber": 8, "prUrl": "https://github.com/o/r/pull/8"})
+    urls = [f"https://github.com/o/r/pull/{number}" for number in (7, 8)]
+    stated = {"type": "pr-link", "sessionId": SESSION, "prRepository": "o/r", "timestamp": "2026-09-01T10:00:00.000Z"}
+    first, second = ({**stated, "prNumber": int(url[-1]), "prUrl": url} for url in urls)
+    found = read(first, first, second)
 
     assert [(one.code, one.text, one.data) for one in of(Notice, found)] == [
-        ("pull-request", link["prUrl"], {"number": 7, "repository": "o/r", "url": link["prUrl"]}),
-        ("pull-request", link["prUrl"][:-1] + "8", {"number": 8, "repository": "o/r", "url": link["prUrl"][:-1] + "8"}),
+        ("pull-request", urls[0], {"number": 7, "repository": "o/r", "url": urls[0]}),
+        ("pull-request", urls[1], {"number": 8, "repository": "o/r", "url": urls[1]}),
     ]
 
 
