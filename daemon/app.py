@@ -62,6 +62,8 @@ STREAMS_LISTED = 1_000
 """Most streams that `stats` lists: those with the newest commits."""
 CLOSING_PERIOD = 15.0
 """Seconds between searches for suspended streams to close."""
+AGENTS_NAMED = 5
+"""Most agents that one line of the log names."""
 FINDINGS_PERIOD = 1.0
 """Seconds between checks for new drift findings to store."""
 FINDINGS_PATIENCE = 0.2
@@ -106,11 +108,12 @@ class Daemon:
         """The token that lets clients in over HTTP."""
         self._streams: Streams
         self._trace: TraceWriter | None = None
+        self._drift_log = _DriftLog()
         self._drift = Drift(
             lambda dialect: load(PACKAGED, dialect),
             thorough=False,
             silent_lines=SILENT_LINES,
-            on_new=_log_drift,
+            on_alarm=self._drift_log.add,
         )
         self._findings: Findings
         self._follower: Follower | None = None
@@ -193,6 +196,7 @@ class Daemon:
                     self._record.close()
                 if trace is not None:
                     trace.close()
+                self._drift_log.tell()
                 with anyio.CancelScope(shield=True):
                     with anyio.move_on_after(FINDINGS_PATIENCE):
                         await self._findings.store()
@@ -327,7 +331,7 @@ class Daemon:
             tasks.start_soon(self._run_follower, self._follower, name="follow")
         tasks.start_soon(_repeat, VIEWS_PERIOD, self._make_missing_views, name="views that were not made")
         tasks.start_soon(_repeat, DRAIN_INTERVAL, self._drain.run, name="drain of spools")
-        tasks.start_soon(_repeat, FINDINGS_PERIOD, self._findings.store_new, name="findings of drift")
+        tasks.start_soon(_repeat, FINDINGS_PERIOD, self._keep_findings, name="findings of drift")
         tasks.start_soon(_repeat, min(OUTPUT_TTL, EXPIRY_PERIOD), self._outputs.sweep, name="display outputs")
         tasks.start_soon(_repeat, RETENTION_INTERVAL, self._expire, name="retention")
         tasks.start_soon(self._search.run, name="search index")
@@ -390,6 +394,10 @@ class Daemon:
     async def _make_missing_views(self) -> None:
         await self._rewriter.make_missing(self.journal, self._policy.rules)
 
+    async def _keep_findings(self) -> None:
+        self._drift_log.tell()
+        await self._findings.store_new()
+
     def _watch_clock(self) -> None:
         if jump := self._clock.look():
             hours = f"{abs(jump) / 3600:.1f} hours {'ahead' if jump > 0 else 'back'}"
@@ -443,9 +451,26 @@ def _name(work: Callable[..., object]) -> str:
 _LOGGED = ("severity", "kind", "dialect", "provider", "version", "place", "text", "example", "first")
 
 
-def _log_drift(finding: Finding) -> None:
-    """Log a drift finding: an alarm as a warning, a notice only for debugging, as a new agent version causes many;
-    `tooltap stats` lists them."""
-    about = {name: getattr(finding, name) for name in _LOGGED}
-    log = _log.warning if finding.severity == "alarm" else _log.debug
-    log("an agent's output has drifted", **about)
+class _DriftLog:
+    """Logs drift: in one plain line for the user, whatever the number of findings, and each alarm for debugging."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+        self._new: set[str] = set()
+        """Agents with an alarm that the user was not told of."""
+
+    def add(self, finding: Finding) -> None:
+        """Log an alarm."""
+        _log.debug("an agent's output has drifted", **{name: getattr(finding, name) for name in _LOGGED})
+        if finding.provider not in self._told:
+            self._new.add(finding.provider)
+
+    def tell(self) -> None:
+        """Name the agents whose output has drifted since the last call, each once in the life of the daemon."""
+        new, self._new = self._new, set()
+        if new:
+            self._told |= new
+            names = sorted(new)
+            more = [f"{len(names) - AGENTS_NAMED} more"] if len(names) > AGENTS_NAMED else []
+            agents = ", ".join([*names[:AGENTS_NAMED], *more])
+            _log.warning(f"new to this version of tooltap: some output of {agents}; `tooltap drift` shows it")

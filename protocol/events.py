@@ -419,8 +419,8 @@ class Notice(Event, tag="notice"):
 
     level: Literal["info", "warning", "error"]
     code: str
-    """retry, rate-limit, hook, compaction, rewound, interrupt, provider-error, mcp-startup, config, parser-reset,
-    lost, view-failed, or another."""
+    """retry, rate-limit, hook, compaction, compaction-summary, rewound, interrupt, provider-error, pull-request,
+    mcp-startup, config, parser-reset, lost, view-failed, or another."""
     text: str
     call_id: str | None = None
     data: dict[str, Any] | None = None

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import fill
 
+from tests.kit import skips
 from tests.kit.coverage import WRITTEN, page
 from tooltap.normalizers.catalog.registry import builtin, parser_class, products, stores
 from tooltap.traces.fixtures.fixtures import Fixtures
@@ -36,7 +37,9 @@ WIDTH = 120
 
 PAGES: dict[str, Callable[[Path], str]] = {
     "README.md": lambda path: _between(path, "agents", _agents()),
-    "docs/reference/dialects.md": lambda path: _between(path, "dialects", _table_of_dialects()),
+    "docs/reference/dialects.md": lambda path: _between(
+        path, "skipped", skips.table(), _between(path, "dialects", _table_of_dialects())
+    ),
     "docs/reference/providers.md": lambda path: _between(path, "providers", _table_of_providers()),
     "docs/reference/settings.md": lambda path: _between(path, "stores", _table_of_stores()),
     "docs/coverage.md": lambda path: page(FIXTURES),
@@ -50,10 +53,10 @@ def recorded() -> set[str]:
     return {folder.parent.name for folder in folders if not folder.name.endswith(WRITTEN)} - OURS
 
 
-def _between(path: Path, mark: str, text: str) -> str:
-    """Return the page with `text` between its marks."""
+def _between(path: Path, mark: str, text: str, page: str | None = None) -> str:
+    """Return the page with `text` between its marks. `page`: its text, if other marks were filled before."""
     pattern = rf"(<!-- {mark} -->\n).*?(\n<!-- /{mark} -->)"
-    return re.sub(pattern, lambda marks: marks[1] + text + marks[2], path.read_text(), count=1, flags=re.DOTALL)
+    return re.sub(pattern, lambda marks: marks[1] + text + marks[2], page or path.read_text(), count=1, flags=re.DOTALL)
 
 
 def _agents() -> str:

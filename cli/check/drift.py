@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tooltap.traces.drift.drift import Drift, Finding, Report
     from tooltap.traces.recording.reader import Source
 
+FINDINGS = 5
+"""Findings that are printed unless all are wanted: a screenful."""
 MAX_NAME = 40
 """Code points printed of a provider, version or dialect, which share a line with the agent's figures."""
 UNKNOWN = "unknown"
@@ -53,6 +56,7 @@ UNKNOWN = "unknown"
     help="Raise an alarm after this many lines without a message or a call.",
 )
 @click.option("--strict", is_flag=True, help="Exit with code 1 for notices too, not only for alarms.")
+@click.option("--all", "all_findings", is_flag=True, help=f"Print all findings, not only the first {FINDINGS}.")
 @click.option("--json", "as_json", is_flag=True, help="Print agents and findings as one JSON object.")
 @recorded_stream_options
 @jobs_option
@@ -64,6 +68,7 @@ def command(
     folder: Path | None,
     silent_lines: int,
     strict: bool,
+    all_findings: bool,
     as_json: bool,
     dialect: str,
     provider: str | None,
@@ -72,6 +77,8 @@ def command(
     socket: Path | None,
 ) -> None:
     """Show where agents' lines deviate from their baselines.
+
+    The first findings are printed, alarms before notices, and the agents with most of them.
 
     Each PATH is a trace or a recorded stream, or a folder of .jsonl files, whose manifest.json, if there is one, says
     which files to read and their dialects. Without a PATH, the running daemon reports what it has found.
@@ -95,7 +102,7 @@ def command(
     if as_json:
         say_json(orjson.dumps(msgspec.to_builtins(report)))
     else:
-        _print_report(report)
+        _print_report(report, len(report.findings) if all_findings else FINDINGS)
     failing = {"alarm", "notice"} if strict else {"alarm"}
     context.exit(1 if any(finding.severity in failing for finding in report.findings) else 0)
 
@@ -170,14 +177,22 @@ class _Watch:
         yield msgspec.msgpack.encode(self._drift.take())
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: Report, shown: int) -> None:
+    """Print the first findings, and the agents they are of, those with the most findings first."""
     import msgspec
 
-    for finding in report.findings:
+    for finding in report.findings[:shown]:
         for line in _describe(finding):
             say(line)
-    for agent in report.agents:
+    numbers = Counter((one.dialect, one.provider, one.version) for one in report.findings)
+    agents = sorted(report.agents, key=lambda one: -numbers[one.dialect, one.provider, one.version])
+    for agent in agents[:shown]:
         on_stderr(_summary(msgspec.to_builtins(agent)))
+    if (rest := report.findings[shown:]) or agents[shown:]:
+        alarms = sum(finding.severity == "alarm" for finding in rest)
+        counts = [(alarms, "alarm"), (len(rest) - alarms, "notice"), (len(agents[shown:]), "agent")]
+        more = ", ".join(counted(number, what) for number, what in counts if number)
+        on_stderr(f"not shown: {more}; --all prints them")
     if report.omitted:
         on_stderr(f"{report.omitted} more findings omitted")
 

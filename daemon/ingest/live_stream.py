@@ -200,10 +200,10 @@ class LiveStream:
         self.sessions: set[str] = set()
         """Sessions that began or got a prompt since the last commit; other streams may report the same session."""
         normalizer.on_failure = self._on_failure
-        self._add(outputs)
         self._watch = None if drift is None else StreamWatch(drift, normalizer, info.agent_version)
         if self._watch is not None:
             normalizer.on_line = self._end_of_line
+        self._add(outputs)
 
     @property
     def dirty(self) -> bool:
@@ -483,11 +483,12 @@ class LiveStream:
                     self.info.last_session = output.session
                 if not counted:
                     self._learn(output)
-                if output.kind == "session" and output.fields.agent_version is not None:
-                    self.info.agent_version = output.fields.agent_version
 
     def _learn(self, event: Produced, *, is_kept: bool = True) -> None:
-        """Remember the subagent that a call has started, if the event states it."""
+        """Remember the agent's version, and the subagent that a call has started, if the event states it."""
+        if event.kind == "session" and (version := event.fields.agent_version) is not None:
+            self.info.agent_version = version
+            self._observe(lambda watch: watch.learn_version(version))
         if event.tool == "Task" and (agent := spawned_agent(event.fields)) is not None:
             self._spawned[event.id] = Spawned(event.session, agent, event.fields.call_id, is_kept)
 

@@ -132,11 +132,12 @@ def read_line(huge: HugeLine) -> ReadLine:
         normalizer, watch, failures = observed(huge.state, huge.context, huge.agent_version)
         normalizer.want_partials(huge.partials)
         outputs = normalizer.feed(huge.line, huge.t, huge.direction)
+        watched = watch.finish_part()
         return ReadLine(
             [one.body if isinstance(one, Produced) else one for one in outputs],
             normalizer.dump(),
             drift_of_process().take(),
-            watch.watched,
+            watched,
             failures,
         )
     finally:

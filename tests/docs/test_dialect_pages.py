@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.dialects import CURATED, FIXTURES, PAGES, ROOT, recorded
+from tests.kit import skips
 from tests.kit.coverage import proofs
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.traces.fixtures.fixtures import Fixtures
@@ -15,6 +16,10 @@ def test_page_is_fresh(name: str) -> None:
     path = ROOT / name
 
     assert path.read_text() == PAGES[name](path), "run `make dialects`"
+
+
+def test_every_class_of_skipped_lines_is_described() -> None:
+    assert skips.HELD.keys() == skips.reasons().keys()
 
 
 def test_every_recorded_dialect_is_curated() -> None:

@@ -42,6 +42,13 @@ from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.reader import TracedStream
 
 ADDED = frozenset({"_happy", "_raw", "_acp"})
+NEEDED = frozenset(
+    {
+        *("changes", "command", "commands", "content", "edits", "file_path", "file_paths", "new_string", "old_string"),
+        *("patch", "pattern", "plan", "prompt", "query", "questions", "todos", "unified_diff", "url", "urls"),
+    }
+)
+"""Fields of canonical inputs that a call needs. The model may leave out all others."""
 
 
 def key_of(event: Event, names: RawNames) -> str:
@@ -77,6 +84,13 @@ def fields_of(event: Event) -> frozenset[str]:
     """The keys for which the canonical tool has a field."""
     struct = _struct_of(event)
     return frozenset(field.encode_name for field in _fields(struct)) if struct else frozenset()
+
+
+def needed_of(event: Event) -> frozenset[str]:
+    """The keys of the payload that do not depend on what the model wanted: of a result those for which the canonical
+    tool has a field, of a call those without which it would say nothing."""
+    fields = fields_of(event)
+    return fields if isinstance(event, ToolResult) else fields & NEEDED
 
 
 def misfits(event: Event) -> list[str]:

@@ -9,7 +9,8 @@ examines each stream while it is normalized. There are two groups of findings:
   provider ended as completed, streams of many lines that gave neither a message nor a call.
 
 A finding is an `alarm` if something that tooltap reads is lost or misread. It is a `notice` if it is merely new: a new
-field does no harm yet.
+field does no harm yet. One line may be odd for reasons of its own, so an alarm needs evidence: `SEVERAL` observations
+and none to the contrary; or a known key under a new name that is spelt like it; or a whole stream that is not read.
 
 Computing the shape of a whole line costs more than parsing it, which a daemon cannot afford for every line. Unless
 `Drift` is `thorough`, lines are sampled in two stages. `is_sampled` looks at the top-level keys only, which is cheap;
@@ -26,12 +27,12 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from tooltap.traces.drift.baselines import ENOUGH, UNKNOWN, Baseline, Origin, age, nearest
-from tooltap.traces.drift.shapes import Shape, ShapeChange, compare, has_key
+from tooltap.traces.drift.shapes import Shape, ShapeChange, compare, is_alike, kinds_of, shapes_at
 from tooltap.traces.recording.redact import Redactor
 
 MAX_FINDINGS = 300
-GONE = 3
-"""A key has vanished for good if at least this many lines, in several streams, lack it and no line has it."""
+SEVERAL = 3
+"""Observations that an alarm needs. A key that has no new name must be missing in several streams, too."""
 EAGER = 32
 """All of the first EAGER objects with the same keys are sampled, then …"""
 STRIDE = 17
@@ -55,6 +56,7 @@ Severity: TypeAlias = Literal["alarm", "notice"]
 
 class Finding(msgspec.Struct, rename="camel"):
     severity: Severity
+    """Of a finding with enough evidence; until then it is reported as a notice."""
     kind: str
     """new-variant, new-key, vanished-key, other-type, misfit, unnamed-tool, unparsed, dropped-result, zero-yield."""
     dialect: str
@@ -76,7 +78,9 @@ class Finding(msgspec.Struct, rename="camel"):
     now: str | None = None
     """Of a vanished key: the new key that has taken its place."""
     some: bool = False
-    """Of a vanished key: other lines have it."""
+    """Of a vanished key: other lines have it. Of another type: the values of other lines are of several kinds."""
+    whole: bool = False
+    """It concerns a whole stream, so that one observation is enough."""
     several: bool = False
     """More than one stream showed it."""
 
@@ -132,8 +136,8 @@ class NewFindings(msgspec.Struct):
 
 
 class Drift:
-    """The findings of any number of streams. `baselines` returns the baselines of a dialect. `on_new` is called once
-    for each finding, when it is first added."""
+    """The findings of any number of streams. `baselines` returns the baselines of a dialect. `on_alarm` is called once
+    for each finding, when it has become an alarm."""
 
     def __init__(
         self,
@@ -141,14 +145,16 @@ class Drift:
         *,
         thorough: bool = True,
         silent_lines: int = SILENT_LINES,
-        on_new: Callable[[Finding], None] = lambda finding: None,
+        on_alarm: Callable[[Finding], None] = lambda finding: None,
     ) -> None:
         self.silent_lines = silent_lines
         self.changed = 0
         """Counter that increases with every finding added."""
         self._baselines = baselines
         self.thorough = thorough
-        self._on_new = on_new
+        self._on_alarm = on_alarm
+        self._alarmed: set[tuple[Origin, str, str]] = set()
+        """Places of the findings that `on_alarm` was called for, here or in an earlier run."""
         self._known: dict[Origin, KnownShapes] = {}
         self._agents: dict[Origin, AgentTotals] = {}
         self._findings: dict[tuple[Origin, str, str], Finding] = {}
@@ -173,26 +179,33 @@ class Drift:
         return Report(agents, findings, self._omitted)
 
     def _settled(self, finding: Finding) -> Finding:
-        """Decide the severity of a vanished key. It is an alarm if a new key took its place, unless the new key also
-        occurs where no key is missing, or if at least `GONE` lines of several streams lack it and none has it; else it
-        is a notice."""
+        """Decide the severity by the evidence. A vanished key is an alarm under a new name that is spelt like it; under
+        any other new name if none has the key any more; without one only if several streams lack it."""
         finding = self._with_evidence(finding)
-        if finding.kind != "vanished-key":
-            return finding
-        is_gone = not finding.some and finding.several and finding.count >= GONE
-        severity: Severity = "alarm" if finding.now or is_gone else "notice"
+        is_proven = not finding.some and finding.count >= SEVERAL
+        severity = finding.severity
+        if finding.kind == "vanished-key":
+            is_renamed = finding.now is not None and is_alike(finding.place.rpartition(".")[2], finding.now)
+            is_gone = is_proven and (finding.now is not None or finding.several)
+            severity = "alarm" if is_renamed or is_gone else "notice"
+        elif not (is_proven or finding.whole):
+            severity = "notice"
         text = f"{finding.text} (from some)" if finding.some else finding.text
         return msgspec.structs.replace(finding, severity=severity, text=text)
 
     def _with_evidence(self, finding: Finding) -> Finding:
-        """Update a vanished key by the lines examined since: whether some have it, and whether it was renamed."""
-        if finding.kind != "vanished-key":
+        """Update what the lines examined since say of a finding: whether some have the vanished key, or values of other
+        kinds, and whether the key was renamed: the new key also occurs where no key is missing if not."""
+        if finding.kind not in ("vanished-key", "other-type", "misfit"):
             return finding
         agent = Origin(finding.dialect, finding.provider, finding.version)
         key, _, path = finding.place.rpartition(" ")
-        some = finding.some or has_key(self._examined.get((agent, key), Shape()), path)
+        shapes = shapes_at(self._examined.get((agent, key), Shape()), path)
+        if finding.kind != "vanished-key":
+            return msgspec.structs.replace(finding, some=finding.some or len(kinds_of(shapes)) > 1)
         is_beside = (agent, f"{finding.place.rpartition('.')[0]}.{finding.now}") in self._beside
-        return msgspec.structs.replace(finding, some=some, now=None if is_beside else finding.now)
+        now = None if is_beside else finding.now
+        return msgspec.structs.replace(finding, some=finding.some or bool(shapes), now=now)
 
     def findings(self) -> list[Finding]:
         """Return all findings, for `restore`."""
@@ -210,6 +223,8 @@ class Drift:
                 known.several |= finding.several
             elif len(self._findings) < MAX_FINDINGS:
                 self._findings[place] = finding
+                if self._settled(finding).severity == "alarm":
+                    self._alarmed.add(place)
             else:
                 self._omitted += finding.count
 
@@ -235,9 +250,10 @@ class Drift:
                 known.lines = [*known.lines, *finding.lines][:MAX_LINES]
                 known.now = known.now or finding.now
                 known.several |= finding.several or finding.stream != known.stream
+                known.some |= finding.some
+                known.whole |= finding.whole
             elif len(self._findings) < MAX_FINDINGS:
                 self._findings[agent, finding.kind, finding.place] = finding
-                self._on_new(finding)
             else:
                 self._omitted += finding.count
         self._omitted += found.omitted
@@ -247,6 +263,17 @@ class Drift:
             self._add_beside(*place)
         for one in found.agents:
             self._add_totals(one)
+        for finding in found.findings:
+            self._announce((Origin(finding.dialect, finding.provider, finding.version), finding.kind, finding.place))
+
+    def _announce(self, place: tuple[Origin, str, str]) -> None:
+        """Report a finding that has become an alarm."""
+        finding = self._findings.get(place)
+        if finding is None or place in self._alarmed:
+            return
+        if (settled := self._settled(finding)).severity == "alarm":
+            self._alarmed.add(place)
+            self._on_alarm(settled)
 
     def _add_totals(self, other: AgentTotals) -> None:
         agent = Origin(other.dialect, other.provider, other.version)
@@ -257,15 +284,23 @@ class Drift:
         for figure in ("streams", "lines", "unparsed", "calls", "dropped"):
             setattr(totals, figure, getattr(totals, figure) + getattr(other, figure))
 
-    def changes(self, agent: Origin, shape: Shape, key: str = "") -> list[ShapeChange]:
-        """Compare a line, or the payload of an event with that key, with the known shapes."""
+    def closest(self, agent: Origin, lines: list[Shape]) -> str | None:
+        """The version whose lines those of a stream of unknown version are closest to, all together; None if the
+        version is known, or does not matter."""
+        versions = self.known(agent).versions
+        if not versions:
+            return None
+        return min(versions, key=lambda one: sum(_distance(versions[one], shape) for shape in lines))
+
+    def changes(self, agent: Origin, shape: Shape, key: str = "", closest: str | None = None) -> list[ShapeChange]:
+        """Compare a line, or the payload of an event with that key, with the known shapes. `closest`: version to
+        compare with in place of an unknown one."""
         known = self.known(agent)
+        if closest is not None:
+            known = self.known(agent._replace(version=closest))
         wanted = known.payloads.get(key) if key else known.lines
         if wanted is None:
             return []
-        if not key and known.versions:
-            version = min(known.versions, key=lambda one: _distance(known.versions[one], shape))
-            wanted = self.known(agent._replace(version=version)).lines
         found = list(compare(wanted, shape))
         if known.version is None:
             found = [change for change in found if _concerns_all(change, is_named=agent.provider != agent.dialect)]
@@ -326,22 +361,24 @@ class Drift:
     def add(self, agent: Origin, found: Finding) -> None:
         """Add a finding of one line. Its example is redacted and truncated here."""
         self.changed += 1
-        finding = self._findings.get((agent, found.kind, found.place))
+        place = agent, found.kind, found.place
+        finding = self._findings.get(place)
         if finding is not None:
             finding.count += 1
             finding.now = finding.now or found.now
             finding.several |= found.stream != finding.stream
+            finding.whole |= found.whole
             if found.severity == "alarm":
                 finding.severity = found.severity
             if len(finding.lines) < MAX_LINES and found.first not in finding.lines[-1:]:
                 finding.lines.append(found.first)
-            return
-        if len(self._findings) >= MAX_FINDINGS:
+        elif len(self._findings) >= MAX_FINDINGS:
             self._omitted += 1
             return
-        finding = msgspec.structs.replace(found, example=_redacted(found.example), lines=[found.first])
-        self._findings[agent, finding.kind, finding.place] = finding
-        self._on_new(finding)
+        else:
+            example = _redacted(found.example)
+            self._findings[place] = msgspec.structs.replace(found, example=example, lines=[found.first])
+        self._announce(place)
 
 
 def _known(baselines: list[Baseline], agent: Origin) -> KnownShapes:
@@ -349,8 +386,8 @@ def _known(baselines: list[Baseline], agent: Origin) -> KnownShapes:
 
     Known are the shapes of all versions of the agent, and those of other agents that share the dialect. Expected are
     only the keys that the agent's version always had or, without a baseline of it, the versions just before and after;
-    for an unknown version, those of the version that a line is closest to; for a version older than all baselines,
-    none.
+    for an unknown version, those of the version that the stream's lines are closest to; for a version older than all
+    baselines, none.
     """
     chosen = nearest(baselines, agent)
     if chosen is None:

@@ -21,7 +21,7 @@ elements, `{"|": […]}` holds any other alternatives, and `"?": "few"` says tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from itertools import chain, islice
 from typing import Any, Literal, NamedTuple
@@ -40,6 +40,9 @@ MAP_KEYS = 4
 """The keys of an object are data if its examples had at least this many different ones …"""
 MAP_SHARE = 0.5
 """… and an example had on average no more than this share of them."""
+
+ALIKE = 0.6
+"""Two keys are spelt alike if at least this share of their characters is common to both, in order."""
 
 MAX_DEPTH = 12
 MAX_KEYS = 64
@@ -81,6 +84,21 @@ OPAQUE = frozenset(
 )
 """Objects under these keys are arguments and results of tools, or data of users. The wire format does not define
 them."""
+
+ANSWERS = frozenset(
+    {
+        "rawOutput",
+        "raw_output",
+        "resultDisplay",
+        "structuredContent",
+        "structured_content",
+        "toolResponse",
+        "toolUseResult",
+        "tool_response",
+        "tool_use_result",
+    }
+)
+"""Values under these keys are a tool's own answer, passed on: each tool has another type of them."""
 
 _WORD = re.compile(r"[A-Za-z_$][\w./$:-]{0,63}")
 _NAME = re.compile(r"[A-Za-z_$@][\w$-]{0,47}")
@@ -316,7 +334,7 @@ def shape_of(value: Any, *, depth: int = MAX_DEPTH) -> Shape:
             return Shape({ANYTHING})
         fields = Fields()
         for key, item in islice(value.items(), MAX_MEMBERS):
-            if key in OPAQUE and isinstance(item, dict):
+            if key in OPAQUE and (isinstance(item, dict) or (key in ANSWERS and isinstance(item, list))):
                 fields.put(key, Shape({OBJECT}))
             elif _is_tag(key, value) and isinstance(item, str) and _WORD.fullmatch(item):
                 fields.put(key, Shape({f"={item}"}))
@@ -355,7 +373,7 @@ def _is_uniform(shapes: list[Shape]) -> bool:
 
 # -- comparing ----------------------------------------------------------------------------------------------------
 
-_ERROR = re.compile("err", re.IGNORECASE)
+_ERROR = re.compile("^err|error", re.IGNORECASE)
 _STEP = re.compile(r"\.(?P<key>[^.<\[]+)|(?P<item>\[\])|<(?P<tag>[^<>]*)>")
 
 
@@ -383,7 +401,8 @@ def compare(known: Shape, found: Shape, path: str = "$", *, few: bool = False) -
     if ANYTHING in known.types | found.types:
         return
     if other := _other_types(known, found, few=few):
-        mild = few or path.endswith(f".{DATA_KEY}") or _is_content(known, found)
+        key = path.rpartition(".")[2]
+        mild = few or key == DATA_KEY or key in ANSWERS or _is_content(known, found)
         yield ShapeChange("other-type", path, brief(known), other, mild)
     if known.item is not None and found.item is not None:
         yield from compare(known.item, found.item, f"{path}[]", few=few)
@@ -457,7 +476,7 @@ def _names_now(gone: dict[str, Shape], new: dict[str, Shape]) -> dict[str, str]:
         able = [
             one
             for one, value in new.items()
-            if one not in names.values() and (_ERROR.match(key) or not _ERROR.match(one)) and _may_be(shape, value)
+            if one not in names.values() and (_ERROR.search(key) or not _ERROR.search(one)) and _may_be(shape, value)
         ]
         if able:
             names[key] = max(able, key=lambda one: SequenceMatcher(None, key, one).ratio())
@@ -484,12 +503,26 @@ def _may_be_items(known: Shape, found: Shape) -> bool:
     return Shape() in (known, found) or _may_be(known, found)
 
 
-def has_key(shape: Shape, path: str) -> bool:
-    """Whether the shape has the key at the path of a change, in some example."""
+def shapes_at(shape: Shape, path: str) -> list[Shape]:
+    """The parts of the shape at the path of a change; none if no example has it."""
     shapes = [shape]
     for step in _STEP.finditer(path):
         shapes = [below for one in shapes for below in _below(one, step)]
-    return bool(shapes)
+    return shapes
+
+
+def kinds_of(shapes: Iterable[Shape]) -> set[str]:
+    """The kinds of JSON values in shapes, but null: `string`, `number`, `boolean`, `list`, `object`."""
+    kinds = {"string" if kind.startswith("=") else kind for shape in shapes for kind in shape.types}
+    kinds |= {"list" for shape in shapes if shape.item is not None}
+    kinds |= {OBJECT for shape in shapes if shape.variants}
+    return kinds - {"null", ANYTHING}
+
+
+def is_alike(key: str, other: str) -> bool:
+    """Whether a key is spelt like another one, or is a part of it, so that it may be its new name."""
+    key, other = key.lower(), other.lower()
+    return key in other or other in key or SequenceMatcher(None, key, other).ratio() >= ALIKE
 
 
 def _below(shape: Shape, step: re.Match[str]) -> Iterator[Shape]:

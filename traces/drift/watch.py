@@ -22,15 +22,20 @@ from tooltap.traces.drift.baselines import (
     fields_of,
     key_of,
     misfits,
+    needed_of,
     normalizer_of,
     payload_of,
     payload_shape,
 )
 from tooltap.traces.drift.drift import AgentTotals, Drift, Finding, NewFindings, Severity
-from tooltap.traces.drift.shapes import DATA_KEY, ShapeChange, example, shape_of
+from tooltap.traces.drift.shapes import DATA_KEY, Shape, ShapeChange, example, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.reader import TracedStream
 
+HELD = 64
+"""Lines of a stream of unknown version that wait, until it states its version or they show which one is closest …"""
+HELD_BYTES = 1 << 20
+"""… unless the stream is longer than this, in bytes."""
 OPEN_FACTOR = 4
 """Factor on `Drift.silent_lines` for a stream that is still open."""
 MAX_UNPARSED = 0.1
@@ -58,10 +63,22 @@ def watch_stream(
     watch.close()
 
 
+class _Sample(NamedTuple):
+    """An object of a line that is to be compared."""
+
+    value: dict[str, Any]
+    shape: Shape
+    is_lost: bool
+    """The line is `unparsed`, and matters."""
+    place: str
+    """`<stream>:<line>`"""
+
+
 class Watched(NamedTuple):
     """The state of a watch in another process, apart from its findings."""
 
     version: str | None
+    closest: str | None
     has_yielded: bool
     dropped: int
 
@@ -77,9 +94,16 @@ class StreamWatch:
         self._drift = drift
         self._normalizer = normalizer
         self._version = version
+        self._closest: str | None = None
+        """The known version to compare a stream with that does not state its own; chosen once, by the first lines."""
         self._due: list[dict[str, Any]] = []
         """Objects of the current line that are to be compared. They wait for the outputs of the line, because the line
         itself may state provider and version."""
+        self._held: list[_Sample] = []
+        """Those of earlier lines, as long as the version is not known."""
+        self._is_choosing = version is None
+        self._is_ephemeral = False
+        """Whether the agent calls the current line ephemeral: it says nothing that matters later."""
         self._unanswered: list[Any] = []
         """Fields of the synthetic results of calls in the turn that is ending."""
         self._names = RawNames()
@@ -104,8 +128,28 @@ class StreamWatch:
         if self._due:
             due, self._due = self._due, []
             is_unknown = any(isinstance(one, Produced) and one.kind == "unparsed" for one in outputs)
-            for value in due:
-                self._compare_line(value, is_unknown)
+            place = f"{self._normalizer.context.stream}:{self._normalizer.lines}"
+            is_lost = is_unknown and not self._is_ephemeral
+            self._held += [_Sample(value, shape_of(value), is_lost, place) for value in due]
+        self._is_ephemeral = False
+        if self._held:
+            is_long = len(self._held) >= HELD or self._normalizer.statistics.bytes >= HELD_BYTES
+            if not self._is_choosing or self._version is not None or is_long:
+                self._let_go()
+
+    def learn_version(self, version: str) -> None:
+        """Note the version of the agent, from an event of the stream that `add` does not get."""
+        self._version = self._version or version
+
+    def _let_go(self) -> None:
+        """Compare the lines that were held, and choose the version to compare them with if none was stated."""
+        held, self._held = self._held, []
+        agent = self._agent()
+        if self._is_choosing and held and not self._normalizer.holds_lines:
+            self._closest = self._drift.closest(agent, [one.shape for one in held]) if self._version is None else None
+            self._is_choosing = False
+        for sample in held:
+            self._compare_line(agent, sample)
 
     def account(self) -> None:
         """Add the counts since the last call to the agent's totals. A stream may state its agent only after some
@@ -127,28 +171,32 @@ class StreamWatch:
         self._dropped = 0
         self._look_for_silence(OPEN_FACTOR * self._drift.silent_lines)
 
-    @property
-    def watched(self) -> Watched:
-        """The observations, for `adopt`."""
-        return Watched(self._version, self._has_yielded, self._dropped)
+    def finish_part(self) -> Watched:
+        """Compare all lines that were read, and return the observations, for `adopt` in another process."""
+        self._let_go()
+        return Watched(self._version, self._closest, self._has_yielded, self._dropped)
 
     def adopt(self, normalizer: StreamNormalizer, found: NewFindings, watched: Watched) -> None:
         """Take over what another process observed of the next lines, up to this normalizer's."""
         self._normalizer = normalizer
         self._drift.merge(found)
-        self._version = watched.version
+        self._version = self._version or watched.version
+        self._closest = self._closest or watched.closest
+        self._is_choosing = self._is_choosing and self._version is None and self._closest is None
         self._has_yielded |= watched.has_yielded
         self._dropped += watched.dropped
         normalizer.watch(self._sample)
 
     def close(self) -> None:
         """Finish the stream."""
+        self._let_go()
         self.account()
         self._look_for_silence(self._drift.silent_lines)
 
     # -- for each line ------------------------------------------------------------------------------------------
 
     def _sample(self, value: dict[str, Any], direction: Direction | None) -> None:
+        self._is_ephemeral = value.get("ephemeral") is True  # as Copilot (1.0) calls its lines
         if direction not in (None, "out"):  # lines of the client are not drift of the agent
             return
         word = value.get("type")
@@ -157,7 +205,8 @@ class StreamWatch:
             self._due.append(value)
 
     def _count_session(self, event: Produced) -> None:
-        self._version = self._version or event.fields.agent_version
+        if event.fields.agent_version is not None:
+            self.learn_version(event.fields.agent_version)
 
     def _count_message(self, event: Produced) -> None:
         self._has_yielded |= event.fields.role == "assistant"
@@ -179,8 +228,10 @@ class StreamWatch:
     def _count_unparsed(self, event: Produced) -> None:
         statistics, reason = self._normalizer.statistics, event.fields.reason
         is_broken = statistics.lines >= MIN_LINES and statistics.unparsed > MAX_UNPARSED * statistics.lines
-        severity: Severity = "alarm" if is_broken or reason.startswith(ALARMING_REASONS) else "notice"
-        self._report(severity, "unparsed", reason, "lines that cannot be parsed", event.fields.text, event.event)
+        is_lost = reason.startswith(ALARMING_REASONS) and not self._is_ephemeral
+        severity: Severity = "alarm" if is_broken or is_lost else "notice"
+        text = "lines that cannot be parsed"
+        self._report(severity, "unparsed", reason, text, event.fields.text, event.event, whole=is_broken)
 
     def _count_call(self, event: Produced) -> None:
         self._has_yielded = True
@@ -201,11 +252,13 @@ class StreamWatch:
 
     # -- for the sampled ones -------------------------------------------------------------------------------
 
-    def _compare_line(self, value: dict[str, Any], is_unknown: bool) -> None:
-        for change in self._drift.changes(self._agent(), shape_of(value)):
-            shown = _shown(example(value, change.path))
-            severity = _severity(change, is_unknown)
-            self._report(severity, change.kind, change.path, _text(change), shown, now=_now(change))
+    def _compare_line(self, agent: Origin, sample: _Sample) -> None:
+        closest = self._closest if self._version is None else None
+        for change in self._drift.changes(agent, sample.shape, closest=closest):
+            shown = _shown(example(sample.value, change.path))
+            severity, text, now = _severity(change, sample.is_lost), _text(change), _now(change)
+            found = Finding(severity, change.kind, *agent, change.path, text, shown, sample.place, now=now)
+            self._drift.add(agent, found)
 
     def _compare_payload(self, event: OfTool) -> None:
         payload = payload_of(event)
@@ -215,12 +268,13 @@ class StreamWatch:
         for path in misfits(event):
             text = "does not fit the canonical tool"
             self._report("alarm", "misfit", f"{key} {path}", text, _shown(example(payload, path)), event)
-        must_be_there = fields_of(event) - OF_FAILURES
+        fields, must_be_there = fields_of(event), needed_of(event) - OF_FAILURES
         if isinstance(event, ToolResult) and event.status != "completed":
             must_be_there = frozenset()
         for change in self._drift.changes(self._agent(), payload_shape(event), key):
             if change.path == f"$.{DATA_KEY}" or (
-                change.kind == "vanished-key" and (change.mild or change.path.rpartition(".")[2] not in must_be_there)
+                change.kind == "vanished-key"
+                and (change.mild or change.path.rpartition(".")[2] not in must_be_there or change.found in fields)
             ):
                 continue  # other keys depend on what the model wanted, and on what the tool did
             shown = _shown(example(payload, change.path))
@@ -242,9 +296,8 @@ class StreamWatch:
             self._has_yielded = True  # report it once
             skipped = ", ".join(f"{number} {reason}" for reason, number in statistics.skipped.items())
             text = f"{statistics.lines} lines gave no message and no call"
-            self._report(
-                "alarm", "zero-yield", "$", text, f"{statistics.unparsed} unparsed, skipped {skipped or 'none'}"
-            )
+            shown = f"{statistics.unparsed} unparsed, skipped {skipped or 'none'}"
+            self._report("alarm", "zero-yield", "$", text, shown, whole=True)
 
     def _agent(self) -> Origin:
         normalizer = self._normalizer
@@ -263,11 +316,13 @@ class StreamWatch:
         shown: str,
         event: Event | None = None,
         now: str | None = None,
+        *,
+        whole: bool = False,
     ) -> None:
         line = self._normalizer.lines if event is None else event.line
         first = f"{self._normalizer.context.stream}:{line}"
         agent = self._agent()
-        self._drift.add(agent, Finding(severity, kind, *agent, place, text, shown, first, now=now))
+        self._drift.add(agent, Finding(severity, kind, *agent, place, text, shown, first, now=now, whole=whole))
 
 
 COUNTS: dict[str, Callable[[StreamWatch, Produced], None]] = {
@@ -302,12 +357,12 @@ def _collect(value: dict[str, Any], parts: list[Any], depth: int) -> None:
             parts.append(word)
 
 
-def _severity(change: ShapeChange, is_unknown: bool) -> Severity:
+def _severity(change: ShapeChange, is_lost: bool) -> Severity:
     if change.kind == "vanished-key":
         return "notice" if change.mild else "alarm"  # `Drift` raises and lowers it
     if change.kind == "other-type":
         return "notice" if change.mild or "null" in (change.known, change.found) else "alarm"
-    return "alarm" if change.kind == "new-variant" and is_unknown else "notice"
+    return "alarm" if change.kind == "new-variant" and is_lost else "notice"
 
 
 def _now(change: ShapeChange) -> str | None:

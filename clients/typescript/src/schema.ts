@@ -551,8 +551,8 @@ export interface Notice extends Event {
   kind: "notice";
   level: "error" | "info" | "warning";
   /**
-   * retry, rate-limit, hook, compaction, rewound, interrupt, provider-error, mcp-startup, config, parser-reset,
-   * lost, view-failed, or another.
+   * retry, rate-limit, hook, compaction, compaction-summary, rewound, interrupt, provider-error, pull-request,
+   * mcp-startup, config, parser-reset, lost, view-failed, or another.
    */
   code: string;
   text: string;

@@ -88,6 +88,7 @@ def _normalize(request: Request) -> Portion | None:
         if not isinstance(line, LongLine):
             crc = normalizer.lines, line
     mark = (position.mark + data[:end])[-MARK_BYTES:]
+    watched = watch.finish_part()
     return Portion(
         Position(position.offset + end, mark, after.inode),
         mtime,
@@ -95,6 +96,6 @@ def _normalize(request: Request) -> Portion | None:
         normalizer.dump(),
         None if crc is None else (crc[0], zlib.crc32(crc[1])),
         drift_of_process().take(),
-        watch.watched,
+        watched,
         failures,
     )

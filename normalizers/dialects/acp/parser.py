@@ -26,8 +26,8 @@ from tooltap.normalizers.dialects.acp.calls import PERMISSIONS, PermissionReques
 from tooltap.normalizers.dialects.acp.content import attach, is_block, read_prompt
 from tooltap.normalizers.dialects.acp.sessions import AcpSessions, AcpState, PendingRequest, read_usage
 from tooltap.normalizers.dialects.acp.terminals import Terminals
-from tooltap.normalizers.wire.values import first_string, record, string
-from tooltap.protocol.events import Message, Notice, OutputRef, Usage
+from tooltap.normalizers.wire.values import first_string, record, records, string, strings
+from tooltap.protocol.events import Attachment, Message, Notice, OutputRef, Usage
 
 CLIENT = "in"
 AGENT = "out"
@@ -224,7 +224,7 @@ class Acp(Parser):
         if asked is None:
             return "answer"
         self.sessions.enter(asked.session)
-        if is_extension(asked.method) and not self.answer.knows(asked.method):
+        if is_extension(asked.method) and (isinstance(error, dict) or not self.answer.knows(asked.method)):
             return "extension"
         if isinstance(error, dict):
             return self._error(asked, key, error)
@@ -272,6 +272,18 @@ class Acp(Parser):
             self.sessions.ensure_turn()
         self.sessions.end_stopped_turn(result, asked.turn)
         return None
+
+    @answer("craft/drainMidTurnQueue")
+    def _drained(self, result: Line, asked: PendingRequest, key: str) -> Skip:
+        """Emit what the user typed during the turn: Qwen Code asks the client for it between calls, and no other line
+        has it. Newer clients send content blocks (`parseMidTurnDrainResponse` in its `Session.ts`)."""
+        typed: list[tuple[str, list[Attachment] | None]] = [(text, None) for text in strings(result.get("messages"))]
+        if isinstance(result.get("items"), list):
+            typed = [read_prompt(self, item.get("content")) for item in records(result["items"])]
+        for text, attachments in typed:
+            if text.strip() or attachments:
+                self.emit_text("user", text, attachments=attachments)
+        return None if self.items else "empty"
 
     # -- updates: messages, thoughts, and what the agent reports beside them -------------------------------------
 

@@ -32,8 +32,8 @@ BOOKKEEPING = {
     **{kind: kind for kind in ("api-request", "atis-latch", "last-prompt", "queue-operation", "tools-used")},
     **dict.fromkeys(("api-request-blob", "api-request-shape"), "api-request"),
     **dict.fromkeys(("attribution-snapshot", "file-history-delta", "file-history-snapshot"), "file-history"),
-    **dict.fromkeys(("content-replacement", "marble-origami-commit", "marble-origami-snapshot"), "context-management"),
-    **dict.fromkeys(("agent-color", "agent-name", "agent-setting", "pr-link", "tag"), "session-metadata"),
+    **dict.fromkeys(("content-replacement", "marble-origami-snapshot"), "context-management"),
+    **dict.fromkeys(("agent-color", "agent-name", "agent-setting", "tag"), "session-metadata"),
     **dict.fromkeys(("artifact-autoreact-ledger", "artifact-comment-monitor", "bridge-session"), "session-metadata"),
     **dict.fromkeys(("isolation-latch", "relocated", "speculation-accept", "task-summary"), "session-metadata"),
     **dict.fromkeys(("worktree-state",), "session-metadata"),
@@ -48,6 +48,8 @@ TRANSCRIPT_LINES = {
     "custom-title": "customTitle",
     "mode": "mode",
     "permission-mode": "permissionMode",
+    "marble-origami-commit": "summary",
+    "pr-link": "prNumber",
 } | dict.fromkeys(BOOKKEEPING, "type")
 """Line type -> key that it has beside `sessionId`."""
 

@@ -38,7 +38,8 @@ from tooltap.normalizers.dialects.claude.queue import Queue, QueueState
 from tooltap.normalizers.dialects.claude.reports import Reports, model_usages, session_usage
 from tooltap.normalizers.dialects.claude.steps import MessagesInProgress, Steps
 from tooltap.normalizers.dialects.claude.tasks import Tasks
-from tooltap.normalizers.wire.values import dollars, milliseconds, record, string, whole
+from tooltap.normalizers.tools.payload import without_nulls
+from tooltap.normalizers.wire.values import dollars, milliseconds, record, records, string, whole
 from tooltap.protocol.events import Usage
 
 # -- bookkeeping: lines that are recognised by how they begin, as they are most of a file's bytes --------------------
@@ -47,7 +48,7 @@ QUEUE = "queue-operation"
 
 _READ_ATTACHMENT = re.compile(
     r"hook_(?:blocking_error|cancelled|error_during_execution|non_blocking_error|stopped_continuation|success)"
-    r"|queued_command|task_status"
+    r"|queued_command|task_status|teammate_mailbox"
 )
 """Types of attachments that report events; all others are context for the model."""
 
@@ -166,6 +167,7 @@ _FINAL = frozenset({"end_turn", "stop_sequence"})
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _MODE_KEYS = {"mode": "mode", "permission-mode": "permissionMode"}
 _TITLE_KEYS = {"ai-title": "aiTitle", "custom-title": "customTitle", "summary": "summary"}
+PULL_REQUESTS = 256
 SUMMARIES = 256
 """Maximum number of summaries that wait for the line that they are about."""
 _SUGGESTION = "aprompt_suggestion"
@@ -198,6 +200,8 @@ class ClaudeTranscriptState(ClaudeState, kw_only=True):
     """The most recently ended turn."""
     queue: QueueState = msgspec.field(default_factory=QueueState)
     titles: TitlesState = msgspec.field(default_factory=TitlesState)
+    pull_requests: dict[str, None] = msgspec.field(default_factory=dict)
+    """Links to pull requests that were emitted."""
 
 
 class TranscriptMessages(ClaudeMessages):
@@ -516,12 +520,40 @@ class ClaudeTranscript(Parser):
         attachment = record(value.get("attachment"))
         if attachment.get("type") == "task_status":
             return self.tasks.status(attachment)
+        if attachment.get("type") == "teammate_mailbox":
+            return self._mail(attachment)
         if attachment.get("type") != "queued_command":
             self.reports.hook(attachment)
             return None
         if self.state.queue.handed:
             self.queue.drop(text_of(attachment.get("prompt")))
         return self.messages.user_message(attachment, {"content": attachment.get("prompt")}, None, {})
+
+    def _mail(self, attachment: Line) -> Skip:
+        """Emit what teammates wrote, each message with its author's name, like those in `<teammate-message>` (agent
+        teams of 2.1; `formatTeammateMessages` in what 2.1 bundles)."""
+        for message in records(attachment.get("messages")):
+            author, text = string(message.get("from")), string(message.get("text"))
+            if text is not None and text.strip():
+                self.emit_text("system", f"{author}: {text}" if author else text)
+        return None if self.items else "empty"
+
+    @line("marble-origami-commit", summary=str)
+    def _collapsed(self, value: Line) -> None:
+        """Emit the summary that stands for a part of the history (`ContextCollapseCommitEntry` in 2.1)."""
+        self.notice("compaction-summary", value["summary"])
+
+    @line("pr-link")
+    def _pull_request(self, value: Line) -> Skip:
+        """Emit a pull request that the session has made. Resumptions and compactions state it again."""
+        number, url = whole(value.get("prNumber")), string(value.get("prUrl"))
+        name = url or f"{string(value.get('prRepository')) or ''}#{number}"
+        if name in self.state.pull_requests:
+            return "repeated"
+        put(self.state.pull_requests, name, None, PULL_REQUESTS)
+        data = {"number": number, "repository": string(value.get("prRepository")), "url": url}
+        self.notice("pull-request", name, data=without_nulls(data) or None)
+        return None
 
     @line(QUEUE)
     def _queued(self, value: Line) -> Skip:

@@ -217,6 +217,11 @@ class CodexAppServer(CodexParser):
         self.notice("thread-status", "systemError", "warning")
         return None
 
+    @line("thread/realtime/transcript/done", text=str)
+    def _spoken(self, params: Line) -> None:
+        """Emit what was said in a voice conversation. What the user says to Codex itself also comes as a prompt."""
+        self.notice("voice", params["text"], data=nonempty(params, "role"))
+
     @line("thread/closed")
     def _closed(self, params: Line) -> Skip:
         if self.agent is not None:

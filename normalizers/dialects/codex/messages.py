@@ -27,6 +27,8 @@ _CONTEXT = (
     "# AGENTS.md instructions for ",
 )
 """Beginnings of the model's input that the user did not write (Codex; the first two to 0.31)."""
+_PAYLOAD = "\nPayload:\n"
+"""End of the header of a message between agents: `Message Type: FINAL_ANSWER\\nTask name: …\\nSender: …`."""
 _NOTIFICATION = re.compile(r"\s*<((?:sub)?agent[-_]notification)>.*</\1>\s*\Z", re.DOTALL)
 """A report of another agent, in the user's role."""
 
@@ -79,6 +81,18 @@ class CodexMessages:
         if item.get("role") != "assistant":
             return "prompt-context"
         return self._emit_new("assistant", _texts(item.get("content")), "raw", item)
+
+    @raw_items("agent_message")
+    def _mail(self, item: Line) -> Skip:
+        """Emit what another agent wrote to this one (multi-agent mode of 0.169), with its name. The text has a header,
+        and may be encrypted."""
+        _, is_mail, said = "".join(_texts(item.get("content"))).partition(_PAYLOAD)
+        if not is_mail or not said.strip():
+            return "prompt-context"
+        author = first_string(item, "author")
+        self._threads.before_content()
+        self._parser.emit_text("system", f"{author}: {said}" if author else said, message_id=first_string(item, "id"))
+        return None
 
     def last_message(self, msg: Line) -> None:
         """The end of a turn repeats the last message; it counts only if no message of the turn was seen."""

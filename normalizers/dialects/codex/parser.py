@@ -103,7 +103,6 @@ class CodexParser(Parser):
             **dict.fromkeys(("compaction", "compaction_summary", "compaction_trigger"), "housekeeping"),
             **dict.fromkeys(("context_compaction", "ghost_snapshot", "other"), "housekeeping"),
             "additional_tools": "prompt-context",
-            "agent_message": "prompt-context",  # what another agent said, as the model gets it
         },
         tool_calls=CodexCalls.raw_items,
         messages=CodexMessages.raw_items,
@@ -399,9 +398,11 @@ class CodexParser(Parser):
     @events("context_compacted")
     @completed_items("ContextCompaction")
     def compacted(self, value: Line) -> Skip:
-        """Emit a compaction of the history, unless another form of it was read."""
+        """Emit a compaction of the history, unless another form of it was read. The line of a rollout has the summary,
+        and comes first; that of a remote compaction is encrypted."""
         form = {"context_compacted": "event", "ContextCompaction": "item"}.get(value["type"], "line")
         if not self.thread.is_new("compaction", "", form):
             return "duplicate"
-        self.notice("compaction", "context_compacted")
+        summary = first_string(record(value.get("payload")), "message") if form == "line" else None
+        self.notice("compaction", summary or "context_compacted")
         return None

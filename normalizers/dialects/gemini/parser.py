@@ -377,7 +377,7 @@ class GeminiChat(Parser):
         for text in texts:
             if text.startswith(_SNAPSHOT):
                 emitted.blocks = 1
-                self.notice("compaction", "history summed up")
+                self.notice("compaction", text)
                 return None
         _, attachments = take_bodies(self, [part for part in parts if "text" not in part])
         if "displayContent" in message and (typed := parts_of(message["displayContent"])):

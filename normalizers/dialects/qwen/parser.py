@@ -137,6 +137,7 @@ _OF_NO_MESSAGE = ("compress-", "#managed-")
 memories. All other answers are messages, of the session or of a subagent."""
 
 
+_SNAPSHOT = "<state_snapshot>"
 _WHILE_WORKING = "mid_turn_user_message"
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled"}
 """Stated outcome of a turn -> ours; every other is a failure."""
@@ -222,7 +223,11 @@ class QwenChat(Parser):
 
     @system("chat_compression")
     def _compression(self, value: Line) -> None:
-        self.notice("compaction", "history summed up")
+        """Emit a compaction, with the summary that is in the history from then on."""
+        history = records(record(value.get("systemPayload")).get("compressedHistory"))
+        texts = (string(part.get("text")) or "" for content in history for part in records(content.get("parts")))
+        summary = next((text for text in texts if text.lstrip().startswith(_SNAPSHOT)), None)
+        self.notice("compaction", summary or "history summed up")
 
     @system("ui_telemetry")
     def _telemetry(self, value: Line) -> Skip:

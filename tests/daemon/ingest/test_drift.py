@@ -59,8 +59,14 @@ def test_new_shape_is_in_stats_and_logged_once(tmp_path: Path) -> None:
     assert finished.returncode == 1
     assert GONE in finished.stdout.decode()
     [logged] = [entry for entry in logs if entry.get("place") == GONE]
-    assert logged["log_level"] == "warning"
-    assert (logged["provider"], logged["first"]) == ("codex", "one:4")
+    assert (logged["log_level"], logged["provider"], logged["first"]) == ("debug", "codex", "one:4")
+    warnings = [(entry["event"], set(entry)) for entry in logs if entry["log_level"] == "warning"]
+    assert warnings == [
+        (
+            "new to this version of tooltap: some output of codex; `tooltap drift` shows it",
+            {"event", "log_level", "area"},
+        )
+    ]
 
 
 def test_change_after_many_known_lines_is_found_by_sampling(tmp_path: Path) -> None:

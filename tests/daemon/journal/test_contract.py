@@ -653,7 +653,7 @@ async def test_claude_compacts_and_rewinds(sqlite_journal: SqliteJournal) -> Non
     await publish(sqlite_journal, "claude-transcript", "a", [*claude.TWO_TURNS, *compacted, *again, *better])
 
     assert await total(sqlite_journal) == (400, 40)
-    assert await notices(sqlite_journal) == ["compaction", "rewound"]
+    assert await notices(sqlite_journal) == ["compaction", "compaction-summary", "rewound"]
 
 
 async def test_codex_continues_compacts_and_rewinds(sqlite_journal: SqliteJournal) -> None:

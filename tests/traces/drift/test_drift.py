@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.command import here
 from tests.traces.drift.altering import FIXTURES, altered, objects, pascal, rename, replaced
+from tooltap.cli.check.drift import FINDINGS
 from tooltap.traces.drift.baselines import PACKAGED, Origin, load
 from tooltap.traces.drift.drift import MAX_AGENTS, MAX_FINDINGS, Drift, Finding, NewFindings, Report
 from tooltap.traces.drift.watch import watch_stream
@@ -184,8 +185,11 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_change_is_reported_with_version_place_and_example(case: Case, tmp_path: Path) -> None:
     dialect = case.source.split("/")[0]
-    recording = altered(tmp_path / "altered.jsonl", FIXTURES / case.source, case.change)
-    code, report = drift(recording, "--dialect", dialect, "--agent-version", case.version, "--provider", case.provider)
+    names = ("altered", "altered-again", "altered-once-more")
+    recordings = [altered(tmp_path / f"{name}.jsonl", FIXTURES / case.source, case.change) for name in names]
+    code, report = drift(
+        *recordings, "--dialect", dialect, "--agent-version", case.version, "--provider", case.provider
+    )
 
     found = [one for one in report["findings"] if (one["kind"], one["place"]) == (case.kind, case.place)]
     assert [(one["severity"], one["provider"], one["version"], one["dialect"]) for one in found] == [
@@ -195,6 +199,82 @@ def test_change_is_reported_with_version_place_and_example(case: Case, tmp_path:
     assert found[0]["first"].startswith("altered:")
     assert code == (case.severity == "alarm")
     assert "parser-error" not in json.dumps(report["findings"])
+
+
+def test_change_of_a_single_line_is_a_notice(tmp_path: Path) -> None:
+    source = FIXTURES / "codex-exec/codex-0.169/shell-fails.jsonl"
+    last, done = tmp_path / "last.jsonl", False
+
+    def wrap_first(line: dict[str, Any]) -> dict[str, Any]:
+        nonlocal done
+        is_first, done = not done and line["type"] == "item.completed", done or line["type"] == "item.completed"
+        return wrap_items(line) if is_first else line
+
+    code, report = drift(altered(last, source, wrap_first), "--dialect", "codex-exec")
+
+    assert ("new-variant", "notice") in [(one["kind"], one["severity"]) for one in report["findings"]]
+    assert code == 0
+
+
+def test_type_that_only_some_values_have_is_a_notice(tmp_path: Path) -> None:
+    """The model may give an argument a type that the tool does not take."""
+    source, recordings = FIXTURES / "claude-stream/claude-code-2.1.330/shell-fails.jsonl", []
+    for number, by in enumerate([lambda text: text, *[lambda text: 7] * 3]):
+        recordings.append(altered(tmp_path / f"{number}.jsonl", source, replaced("description", by)))
+
+    def severities(*files: Path) -> set[str]:
+        place = "claude/claude/tool-call/Bash $.description"
+        found = drift(*files, "--dialect", "claude-stream")[1]["findings"]
+        return {one["severity"] for one in found if one["place"] == place}
+
+    assert severities(*recordings[1:]) == {"alarm"}
+    assert severities(*recordings) == {"notice"}
+
+
+def test_argument_that_the_model_may_leave_out_is_not_expected(tmp_path: Path) -> None:
+    """All recordings of Grep state `output_mode`, and none states `type`."""
+
+    def another_choice(line: dict[str, Any]) -> dict[str, Any]:
+        for one in objects(line):
+            if one.get("type") == "tool_use" and one.get("name") == "Grep":
+                one["input"].pop("output_mode", None)
+                one["input"] |= {"type": "py", "path": "src"}
+        return line
+
+    source = FIXTURES / "claude-stream/claude-code-2.1.330/grep.jsonl"
+    recordings = [altered(tmp_path / f"{name}.jsonl", source, another_choice) for name in "abc"]
+    _, report = drift(*recordings, "--dialect", "claude-stream")
+
+    assert b'"type":"py"' in recordings[0].read_bytes()
+    assert [one["place"] for one in report["findings"] if one["severity"] == "alarm"] == []
+    assert not [one for one in report["findings"] if one["kind"] == "vanished-key"]
+
+
+@pytest.mark.parametrize(("ephemeral", "severity"), [({"ephemeral": True}, "notice"), ({}, "alarm")])
+def test_unknown_line_that_its_agent_calls_ephemeral_is_a_notice(
+    tmp_path: Path, ephemeral: dict[str, Any], severity: str
+) -> None:
+    line = {"type": "session.novelty", "data": {"shown": True}, "id": "1", "timestamp": "2026-11-20T10:00:00.000Z"}
+    recording = tmp_path / "a.jsonl"
+    recording.write_text(f"{json.dumps({**line, **ephemeral})}\n" * 3)
+    code, report = drift(recording, "--dialect", "copilot-json", "--agent-version", "1.0.102")
+
+    assert {one["kind"]: one["severity"] for one in report["findings"]} == {
+        "new-variant": severity,
+        "unparsed": severity,
+    }
+    assert code == (severity == "alarm")
+
+
+def test_answer_of_a_tool_may_have_any_type(tmp_path: Path) -> None:
+    """`toolResponse` was an object in all recordings of claude-agent-acp; that of an MCP tool is a list (0.101)."""
+    source = FIXTURES / "acp/claude-agent-acp-0.100.0/edit.jsonl"
+    change = replaced("toolResponse", lambda answer: [{"type": "text", "text": str(answer)}])
+    recordings = [altered(tmp_path / f"{name}.jsonl", source, change) for name in "abc"]
+    _, report = drift(*recordings, "--dialect", "acp")
+
+    assert b'"toolResponse":[' in recordings[0].read_bytes()
+    assert [one["place"] for one in report["findings"] if one["severity"] == "alarm"] == []
 
 
 def test_argument_renamed_to_known_alias_is_a_notice(tmp_path: Path) -> None:
@@ -264,6 +344,28 @@ def test_printed_report(tmp_path: Path) -> None:
         "  was always present, is missing: string; it may be out now",
     ]
     assert b"compared with 0.169.0" in finished.stderr
+
+
+def test_printed_report_is_a_screenful(tmp_path: Path) -> None:
+    """Three agents, of which each line has three new keys."""
+
+    def with_new_keys(line: dict[str, Any]) -> dict[str, Any]:
+        return {**line, "first_novelty": 1, "second_novelty": "x", "third_novelty": True}
+
+    sources = ("codex-exec/codex-0.169/shell-fails", "pi-json/pi-0.73.1/edit", "kimi-json/kimi-1.40.0/read")
+    files = [
+        altered(tmp_path / f"{source.partition('/')[0]}.jsonl", FIXTURES / f"{source}.jsonl", with_new_keys)
+        for source in sources
+    ]
+    finished, every = here("drift", *files), here("drift", "--all", *files)
+
+    printed, notes = finished.stdout.decode().splitlines(), finished.stderr.decode().splitlines()
+    assert len(printed) == 4 * FINDINGS
+    assert len(printed) + len(notes) <= 26
+    findings = len(every.stdout.decode().splitlines()) // 4
+    assert findings > FINDINGS
+    assert notes[-1] == f"not shown: {findings - FINDINGS} notices; --all prints them"
+    assert every.stdout.decode().startswith(finished.stdout.decode())
 
 
 MINE = Origin("acp", "mine", "1")

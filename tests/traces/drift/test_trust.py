@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,14 @@ def test_recording_that_was_not_learned_from_raises_no_alarm(folder: Path) -> No
         learned = Baseline.read(baseline.write(), "learned")
 
         assert alarms_of(Drift(partial(knowing, learned)), left_out) == [], left_out
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+def test_each_recording_alone_raises_no_alarm(folder: Path) -> None:
+    """Alone, as the first stream that a user has; the others would show that what is missing here is not gone."""
+    known = cache(partial(load, PACKAGED))
+    for path in sorted(folder.glob("*.jsonl")):
+        assert alarms_of(Drift(known), path) == [], path
 
 
 def manifest(folder: Path, rows: list[dict[str, Any]]) -> Path:
@@ -188,6 +196,39 @@ def test_version_between_two_known_ones_is_expected_to_have_what_both_have(tmp_p
     assert gone("2.0") == {"both"}
     assert gone("1.0") == gone("0.9") | {"both", "old"} == {"both", "old"}
     assert gone("3.0") == gone("4.0") == {"both", "new"}
+
+
+def test_version_that_a_later_line_states_holds_for_the_whole_stream(tmp_path: Path) -> None:
+    """Of a stream that states none, all lines are compared with the version that they are closest to together."""
+    path = tmp_path / "a.jsonl"
+    told = {"type": "rate_limit_event", "session_id": "s", "uuid": "u"}
+    begun = {"type": "system", "subtype": "init", "session_id": "s", "uuid": "v", "cwd": "/w"}
+
+    def write(*lines: dict[str, Any]) -> Path:
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        return path
+
+    def baseline(version: str, **more: Any) -> Baseline:
+        write({**told, **more}, {**begun, **more})
+        one = Baseline(Origin("claude-stream", "claude", version))
+        one.record({f"{number}/a": observe(read_stream(path, "claude-stream")) for number in range(3)})
+        return one
+
+    known = [baseline("1.0"), baseline("3.0", first=1, second=2)]
+
+    def gone(*lines: dict[str, Any]) -> list[tuple[str, str]]:
+        drift = Drift(lambda dialect: known)
+        watch_stream(drift, read_stream(write(*lines), "claude-stream"))
+        return sorted((one.version, one.place) for one in drift.report().findings if one.kind == "vanished-key")
+
+    assert gone(told, {**begun, "claude_code_version": "1.0"}) == []
+    assert gone(told, {**begun, "claude_code_version": "3.0", "first": 1, "second": 2}) == [
+        ("3.0", "$<rate_limit_event>.first"),
+        ("3.0", "$<rate_limit_event>.second"),
+    ]
+    of_three = {**begun, "first": 1, "second": 2}
+    assert gone({**told, "first": 1}, of_three, of_three) == [("unknown", "$<rate_limit_event>.second")]
+    assert gone({**told, "first": 1}, begun, begun) == []
 
 
 def test_what_agents_share_is_known_of_each() -> None:

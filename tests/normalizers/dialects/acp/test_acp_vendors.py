@@ -360,6 +360,26 @@ def test_refused_extension_fails_no_turn() -> None:
     assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"messages": ["And lint.", " "]},
+        {"items": [{"content": [{"type": "text", "text": "And lint."}]}, {"content": []}], "hasQueuedPrompt": False},
+    ],
+)
+def test_what_the_user_typed_during_the_turn_is_a_message(result: dict[str, Any]) -> None:
+    """Both forms of the answer that Qwen Code reads (`parseMidTurnDrainResponse` in its `Session.ts`)."""
+    found = read(
+        prompt(3),
+        asks(7, "craft/drainMidTurnQueue", side="out", sessionId=SESSION),
+        line("in", id=7, result=result),
+        answers(3, stopReason="end_turn"),
+    )
+
+    assert [(one.role, one.text, one.turn) for one in of(Message, found)][1:] == [("user", "And lint.", "t1")]
+    assert [turn.state for turn in of(Turn, found)] == ["started", "completed"]
+
+
 def test_elicitation_without_a_direction_is_the_agents() -> None:
     asked = {"method": "session/elicitation", "params": {"sessionId": SESSION, "message": "Which?"}}
     found = read(line(None, id=5, **asked), line(None, id=5, result={"action": "decline"}))

@@ -109,7 +109,7 @@ def test_local_command_without_content_is_skipped() -> None:
 def test_message_of_another_session_is_not_the_users() -> None:
     found = read(said("user", {"type": "text", "text": "Done here."}, uuid="u1", origin={"kind": "peer", "from": "a2"}))
 
-    assert [(message.role, message.text) for message in of(Message, found)] == [("system", "Done here.")]
+    assert [(message.role, message.text) for message in of(Message, found)] == [("system", "a2: Done here.")]
     assert of(Turn, found) == []
 
 

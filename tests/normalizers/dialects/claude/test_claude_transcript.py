@@ -465,6 +465,51 @@ def test_queued_prompt_that_has_a_line_is_shown_once() -> None:
     assert queued_around(queue("enqueue", 3, "And lint."), handed, line_of_it) == [("And lint.", "t1", 6)]
 
 
+def test_summary_that_stands_for_the_history_is_a_notice() -> None:
+    """It is all that the model knows from then on."""
+    text = "This session is being continued from a previous conversation that ran out of context.\n1. Greet."
+    summary = line("user", "u2", message={"role": "user", "content": text}, isCompactSummary=True)
+    found = read(line("system", "u1", subtype="compact_boundary", content="Conversation compacted"), summary)
+
+    assert [(one.code, one.text) for one in of(Notice, found)] == [
+        ("compaction", "Conversation compacted"),
+        ("compaction-summary", text),
+    ]
+    assert of(Message, found) == []
+    assert of(Turn, found) == []
+
+
+def test_summary_that_stands_for_a_part_of_the_history_is_a_notice() -> None:
+    """As of `ContextCollapseCommitEntry` in public descriptions of 2.1."""
+    span = {"collapseId": "1", "firstArchivedUuid": "u1", "lastArchivedUuid": "u4", "summary": "Greeted."}
+    found = read({"type": "marble-origami-commit", "sessionId": SESSION, **span})
+
+    assert [(one.code, one.text) for one in of(Notice, found)] == [("compaction-summary", "Greeted.")]
+
+
+def test_message_of_a_teammate_has_its_authors_name() -> None:
+    """As `teammate_mailbox` attachments have it (agent teams, 2.1)."""
+    mail = [{"from": "pd", "text": "Use SQLite.", "timestamp": "2026-09-01T10:00:00.000Z"}, {"from": "qa", "text": " "}]
+    found = read(line("attachment", "x1", attachment={"type": "teammate_mailbox", "messages": mail}))
+
+    assert [(message.role, message.text) for message in of(Message, found)] == [("system", "pd: Use SQLite.")]
+    nothing = line("attachment", "x1", attachment={"type": "teammate_mailbox", "messages": []})
+    assert statistics([Line(orjson.dumps(nothing))]).skipped == {"empty": 1}
+
+
+def test_pull_request_is_a_notice_once() -> None:
+    """Resumptions and compactions state it again."""
+    urls = [f"https://github.com/o/r/pull/{number}" for number in (7, 8)]
+    stated = {"type": "pr-link", "sessionId": SESSION, "prRepository": "o/r", "timestamp": "2026-09-01T10:00:00.000Z"}
+    first, second = ({**stated, "prNumber": int(url[-1]), "prUrl": url} for url in urls)
+    found = read(first, first, second)
+
+    assert [(one.code, one.text, one.data) for one in of(Notice, found)] == [
+        ("pull-request", urls[0], {"number": 7, "repository": "o/r", "url": urls[0]}),
+        ("pull-request", urls[1], {"number": 8, "repository": "o/r", "url": urls[1]}),
+    ]
+
+
 def test_queued_prompt_that_goes_back_or_is_deleted_is_no_message() -> None:
     asked = queue("enqueue", 3, "And lint.")
 
@@ -498,7 +543,9 @@ def test_hooks_retries_and_compactions_are_notices() -> None:
         ("hook", "info"),
         ("retry", "warning"),
         ("compaction", "info"),
+        ("compaction-summary", "info"),
         ("provider-error", "error"),
+        ("pull-request", "info"),
     ]
     assert found[0].data == {
         "event": "SessionStart",

@@ -467,3 +467,14 @@ def test_malformed_lines_do_not_raise() -> None:
             {"emittedAtMs": "soon", "method": "thread/started", "params": {"thread": {"id": "b", "turns": 4}}}, {},
         ),
     )  # fmt: skip
+
+
+def test_words_of_a_voice_conversation_are_notices() -> None:
+    """As of the protocol's `ThreadRealtimeTranscriptDoneNotification`."""
+    method = "thread/realtime/transcript/done"
+    found = read(started(), notify(method, role="user", text="Run the tests."), completed())
+
+    assert [(one.code, one.text, one.data) for one in of(Notice, found)] == [
+        ("voice", "Run the tests.", {"role": "user"})
+    ]
+    assert said(found) == []

@@ -292,6 +292,29 @@ def test_compaction_is_one_notice() -> None:
     assert [one.code for one in of(Notice, found)] == ["compaction"]
 
 
+def test_notice_of_a_compaction_has_its_summary() -> None:
+    found = read(
+        event("task_started", turn_id="1"), line("compacted", message="A summary of the work.", replacement_history=[]),
+        event("context_compacted"),
+    )  # fmt: skip
+
+    assert [(one.code, one.text) for one in of(Notice, found)] == [("compaction", "A summary of the work.")]
+
+
+def test_message_of_another_agent_has_its_authors_name() -> None:
+    """As 0.169 writes it in its multi-agent mode; the text may be encrypted."""
+    header = "Message Type: FINAL_ANSWER\nTask name: /root\nSender: /root/find_greet\nPayload:\n"
+    mail = {"type": "agent_message", "author": "/root/find_greet", "recipient": "/root"}
+    encrypted = [{"type": "input_text", "text": header}, {"type": "encrypted_content", "encrypted_content": "x"}]
+    found = read(
+        event("task_started", turn_id="1"),
+        line("response_item", **mail, content=[{"type": "input_text", "text": f"{header}It is in app.py."}]),
+        line("response_item", **mail, content=encrypted),
+    )
+
+    assert said(found) == [("system", "/root/find_greet: It is in app.py.")]
+
+
 def test_oldest_rollouts_are_api_items() -> None:
     """To 0.31 (codex-rs/core/src/rollout.rs): no `payload`."""
     found = read(

@@ -240,7 +240,7 @@ def test_compaction_is_a_notice_and_its_copies_are_skipped() -> None:
 
     assert [one.text for one in of(Notice, found) if one.code == "compaction"] == [
         "Chat history compressed from 9000 to 1200 tokens.",
-        "history summed up",
+        "<state_snapshot>\n<overall_goal>A name</overall_goal>\n</state_snapshot>",
     ]
     assert [text for _, text in said(found)].count("Sum up what we did") == 1
     assert not any("state_snapshot" in text or text.startswith("Got it.") for _, text in said(found))

@@ -129,6 +129,16 @@ def test_rewind_to_the_beginning_is_told_once() -> None:
     assert rewinds(found) == [(5, {"messageId": uuid("1"), "messages": 4})]
 
 
+def test_notice_of_a_compaction_has_its_summary() -> None:
+    snapshot = "<state_snapshot>A greeting was added.</state_snapshot>"
+    history = [{"role": "user", "parts": [{"text": snapshot}]}, {"role": "model", "parts": [{"text": "Got it."}]}]
+    done = note("6", "5", 33, "chat_compression", {"info": {}, "compressedHistory": history})
+    bare = note("7", "6", 34, "chat_compression", {"info": {}})
+    found = of(Notice, read("qwen-chat", *HISTORY, *OWN, done, bare))
+
+    assert [one.text for one in found if one.code == "compaction"] == [snapshot, "history summed up"]
+
+
 def test_notes_beside_the_messages_rewind_nothing() -> None:
     notes = [note("5", "4", 33, "ui_telemetry"), note("6", "4", 34, "attribution_snapshot")]
     found = read("qwen-chat", *HISTORY, *OWN, *notes, user("7", "5", 35, "Third"))
