@@ -211,7 +211,7 @@ class Requests:
         if stored is None:
             raise FrameError("not-found", f"there is no event {request.seq}")
         event = msgspec.json.decode(with_seq(stored.seq, stored.body))
-        if request.view == "display" and event["kind"] == "tool-result":
+        if request.view == "display" and event["kind"] == "tool-result" and not event.get("ask"):
             event |= await self._view_made_later(event)
         if request.view == "assistant":
             event = await put_together(event, self._journal, MAX_REPLY // 2)

@@ -1,7 +1,8 @@
 """The user's rules for the results of each tool: the tables `[tools.NAME]` of the configuration.
 
-`"*"` applies to every tool, key by key, unless the tool's own table has the key. Without a rule, users see what the
-model sees. `results.py` applies the rules.
+`"*"` applies to every tool, key by key, unless the tool's own table has the key. Where several keys of a rule could
+decide, `silent` comes before `ask`, `ask` before `rewrite`, and `template` before `max_chars`. Without a rule, users
+see what the model sees. `results.py` applies the rules.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class ToolRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     silent: bool | None = None
     """Show the user nothing of a result. Results that did not complete are shown anyway."""
     ask: bool | None = None
-    """Show the user the title only, and the result on request."""
+    """Show the user the title only, and the result on request. It is not rewritten."""
     max_chars: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """Show the user so many code points of the result's text; 0: all."""
     template: str | None = None

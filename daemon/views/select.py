@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -83,6 +84,66 @@ async def whole_body(journal: Journal, output_id: str) -> bytes | None:
         parts.append(part.data)
         size, total = size + len(part.data), part.total
     return b"".join(parts)
+
+
+DISPLAY_TEXTS = ("text/", "application/json")
+"""Prefixes of the MIME types of displays that are texts."""
+
+
+async def whole_event(event: dict[str, Any], journal: Journal, limit: int) -> dict[str, Any]:
+    """Return the event with truncated texts replaced by their output bodies, up to `limit` bytes in all. `outputs` of
+    the returned event has what is still truncated. Raises `JournalError`."""
+    outputs: dict[str, Any] = event.get("outputs") or {}
+    whole = copy.deepcopy(event)
+    left = dict(outputs)
+    for pointer, ref in sorted(outputs.items(), key=lambda one: one[0].count("/")):  # an object before what is in it
+        if ref["bytes"] > limit:
+            continue
+        data = await whole_body(journal, ref["outputId"])
+        if data is not None and _put(whole, pointer, _value(data, ref["mimeType"])):
+            limit -= len(data)
+            del left[pointer]
+    whole["outputs"] = left
+    await _read_display(whole.get("display") or {}, journal, limit)
+    return whole
+
+
+async def _read_display(display: dict[str, Any], journal: Journal, limit: int) -> None:
+    """Replace the reference to a display's output body by its text, if it is a text of at most `limit` bytes."""
+    is_text = (display.get("mimeType") or "text/plain").startswith(DISPLAY_TEXTS)
+    if "text" in display or "outputId" not in display or not is_text or display.get("bytes", 0) > limit:
+        return
+    data = await whole_body(journal, display["outputId"])
+    if data is not None:
+        display["text"] = data.decode("utf-8", "replace")
+        del display["outputId"]
+
+
+def _value(data: bytes, mime_type: str) -> Any:
+    if mime_type == "application/json":
+        try:
+            return msgspec.json.decode(data)
+        except (msgspec.DecodeError, RecursionError):
+            pass
+    return data.decode("utf-8", "replace")
+
+
+def _put(event: dict[str, Any], pointer: str, value: Any) -> bool:
+    """Set the value at a JSON pointer; return False if the pointer leads nowhere."""
+    *steps, last = (step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
+    holder: Any = event
+    for step in steps:
+        if isinstance(holder, list):
+            holder = holder[int(step)] if step.isdecimal() and int(step) < len(holder) else None
+        else:
+            holder = holder.get(step) if isinstance(holder, dict) else None
+    if isinstance(holder, list) and last.isdecimal() and int(last) < len(holder):
+        holder[int(last)] = value
+    elif isinstance(holder, dict):
+        holder[last] = value
+    else:
+        return False
+    return True
 
 
 # -- the text of a result ---------------------------------------------------------------------------------------------
