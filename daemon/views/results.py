@@ -157,13 +157,6 @@ class StreamViews:
         return [output] if changed is event else [Produced.of(changed)]
 
 
-def view_id(result_id: str) -> str:
-    """Return the id of the event that carries the view a command made of a result. No line produces that event, so its
-    id derives from the result's."""
-    place, _, index = result_id.rpartition(":")
-    return f"{place}d:{index}"
-
-
 def with_display(event: ToolResult | ToolUpdate, display: Display, limits: Limits) -> list[Output]:
     """Return the event with a view, whose text is complete. A text too long for the event becomes an output body."""
     text = (display.text or "").encode()

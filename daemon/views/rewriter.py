@@ -37,9 +37,9 @@ from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.system.processes import users_environment
-from tooltap.daemon.views.results import Rewrite, is_rewritten, rewrite_of, view_id, with_display
+from tooltap.daemon.views.results import Rewrite, is_rewritten, rewrite_of, with_display
 from tooltap.daemon.views.rules import Rewriting, Rules
-from tooltap.daemon.views.select import result_text, whole_event, without_meta
+from tooltap.daemon.views.select import result_text, view_id, whole_event, without_meta
 from tooltap.normalizers.core.items import Limits, Produced
 from tooltap.normalizers.stream.normalizer import Output
 from tooltap.normalizers.stream.reset import place_of

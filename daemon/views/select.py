@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from tooltap.daemon.journal.interface import MAX_SLICE, Journal
-from tooltap.protocol.events import OutputRef
+from tooltap.protocol.events import AnyEvent, Display, Event, EventHead, OutputRef, ToolResult, ToolUpdate
+from tooltap.protocol.filters import Filter
 from tooltap.protocol.model_view import bodies_of, model_blocks
 
 View: TypeAlias = Literal["assistant", "display", "raw"]
@@ -144,6 +146,72 @@ def _put(event: dict[str, Any], pointer: str, value: Any) -> bool:
     else:
         return False
     return True
+
+
+# -- views that were made after their results -------------------------------------------------------------------------
+
+
+LATER_BYTES = 33_554_432
+"""Maximum bytes of such views that a reader holds. Further ones follow their results as updates."""
+
+
+def view_id(result_id: str) -> str:
+    """Return the id of the event that carries the view a command made of a result. No line produces that event, so its
+    id derives from the result's."""
+    place, _, index = result_id.rpartition(":")
+    return f"{place}d:{index}"
+
+
+async def view_made_later(result: Mapping[str, Any], journal: Journal) -> dict[str, Any] | None:
+    """Return the `display` that a command made of a result after that was journaled; None if there is none, or if the
+    user sees the result only on request. Raises `JournalError`."""
+    if result.get("ask"):
+        return None
+    after, wanted = result["seq"], view_id(result["id"])
+    updates = Filter(stream=(result["stream"],), kind=("tool-update",), tool=(result["name"],))
+    while after < journal.latest:
+        found, after = await journal.read(after, updates)
+        for update in (msgspec.json.decode(one.body) for one in found):
+            if update["id"] == wanted:
+                display: dict[str, Any] = update["display"]
+                return display
+    return None
+
+
+class LaterViews:
+    """Gives results the views that commands made of them later, so that a reader of a whole session shows each result
+    once, as its user sees it.
+
+        for event in updates:                 # all `tool-update` events of the session
+            views.note(event)
+        for event in events:                  # all events, in order
+            if not views.is_given(event):
+                show(views.put(event))
+    """
+
+    def __init__(self) -> None:
+        self._displays: dict[str, Display] = {}
+        self._given: set[str] = set()
+        self._bytes = 0
+
+    def note(self, update: Event) -> None:
+        """Remember the view that an update carries, if any."""
+        if isinstance(update, ToolUpdate) and update.display is not None:
+            self._bytes += len((update.display.text or "").encode())
+            if self._bytes <= LATER_BYTES:
+                self._displays[update.id] = update.display
+
+    def put(self, event: AnyEvent) -> AnyEvent:
+        """Return the event, a result with its view."""
+        display = self._displays.pop(view_id(event.id), None) if isinstance(event, ToolResult) else None
+        if not isinstance(event, ToolResult) or display is None:
+            return event
+        self._given.add(view_id(event.id))
+        return event if event.ask or event.silent else msgspec.structs.replace(event, display=display)
+
+    def is_given(self, event: Event | EventHead) -> bool:
+        """Return whether a result has got the view that this update carries."""
+        return event.id in self._given
 
 
 # -- the text of a result ---------------------------------------------------------------------------------------------

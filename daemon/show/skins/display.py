@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from tooltap.daemon.formats import distinct_title
+from tooltap.daemon.show.bodies import user_view
 from tooltap.daemon.show.tree import META
 from tooltap.normalizers.tools.registry import shortened
 from tooltap.protocol.display import (
@@ -143,11 +144,11 @@ def _tool_update(event: ToolUpdate) -> DisplayEvent | None:
 
 
 def _tool_result(event: ToolResult) -> DisplayEvent:
-    if event.silent or event.ask:
+    view = user_view(event)
+    if view.remark:
         return DisplayToolResult(**_envelope(event), **_ending(event))
-    display, output = event.display, None
-    if display is None:
-        output = {key: value for key, value in event.output.items() if key not in META}
+    display = event.display if view.caption else view.display
+    output = view.output if display is None else None
     code, error = event.output.get("exit_code"), event.output.get("errorMessage")
     return DisplayToolResult(
         **_envelope(event, "output" if display is None else "display"),
@@ -157,7 +158,7 @@ def _tool_result(event: ToolResult) -> DisplayEvent:
         display=display,
         output=output,
         assistant_view="unknown" if event.assistant_view == "unknown" else None,
-        attachments=event.attachments,
+        attachments=view.attachments,
     )
 
 

@@ -30,7 +30,7 @@ from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.files import changes_body
 from tooltap.daemon.show.tree import ValuePath, lines_of, objects_in, texts_in, tree
-from tooltap.daemon.views.select import View, result_text, whole_event, without_meta
+from tooltap.daemon.views.select import View, result_text, view_made_later, whole_event, without_meta
 from tooltap.daemon.web.http.requests import WebError, status_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.fragments import Fragments
@@ -338,7 +338,9 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
     shown = await fragments.of(sorted({*parts, *states.results}), lambda _: "full")
     before, _ = await services.journal.read_back(seq, session, limit=1)
     after, _ = await services.journal.read(seq, session, max_bytes=1)
-    whole = await whole_event(event, services.journal, WHOLE_BYTES)
+    later = await view_made_later(event, services.journal) if event["kind"] == "tool-result" else None
+    seen = event if later is None else {**event, "display": later}
+    whole = await whole_event(seen, services.journal, WHOLE_BYTES)
 
     def rendered() -> dict[str, Any]:
         return {
