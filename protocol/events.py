@@ -280,6 +280,8 @@ class ToolCall(Event, tag="tool-call"):
     title: str | None = None
     preview: str | None = None
     """The one argument that identifies the call, as one line of at most 40 code points."""
+    hidden: bool = False
+    """The user sees nothing of the call, except in the assistant view."""
 
 
 class ToolUpdate(Event, tag="tool-update"):
@@ -296,6 +298,8 @@ class ToolUpdate(Event, tag="tool-update"):
     display: Display | None = None
     chunk: Chunk | None = None
     partial: bool = False
+    hidden: bool = False
+    """The user sees nothing of the call."""
 
 
 class ToolResult(Event, tag="tool-result"):
@@ -313,6 +317,8 @@ class ToolResult(Event, tag="tool-result"):
     display: Display | None = None
     silent: bool = False
     """The user sees nothing of it, except in the assistant view."""
+    hidden: bool = False
+    """The user sees nothing of the call either. A result that did not complete is shown, without its call."""
     ask: bool = False
     """The user sees only its title, until asking for more."""
     assistant_view: Literal["unknown"] | None = None
@@ -533,6 +539,7 @@ class EventHead(msgspec.Struct, rename="camel"):
     scope: str | None = None
     """Scope of a usage event."""
     is_error: bool = False
+    hidden: bool = False
     async_: bool = msgspec.field(default=False, name="async")
     replaces: str | None = None
     duration_ms: int | None = None

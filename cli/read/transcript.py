@@ -151,7 +151,10 @@ class Transcript:
             self._turns[event.turn] = turn._replace(calls=turn.calls + 1)
         waiting = _Waiting(CallWithResult.of(event, self._cwd), event.agent)
         self._open[event.stream, event.call_id] = waiting
-        self._items.append(waiting)
+        if event.hidden:
+            waiting.is_opened = True  # a result that is shown gets a line of its own
+        else:
+            self._items.append(waiting)
 
     def _update(self, event: ToolUpdate) -> None:
         """Update a call's input, preview and title: some agents announce a call before its arguments are known."""
@@ -170,6 +173,8 @@ class Transcript:
     def _result(self, event: ToolResult) -> None:
         key = event.stream, event.call_id
         waiting = self._open.pop(key, None)
+        if event.hidden:
+            return
         if waiting is None:  # its call is not here, or this corrects a result
             if event.replaces is None and not event.final:
                 return

@@ -20,6 +20,7 @@ import msgspec
 
 from tooltap.daemon.export.source import Bodies, ExportedBody
 from tooltap.daemon.formats import counted
+from tooltap.daemon.show.bodies import is_hidden
 from tooltap.daemon.show.markup import clock, product
 from tooltap.daemon.show.skins.markdown import call_blocks, event_blocks, line, result_blocks, view_blocks
 from tooltap.daemon.show.timeline import Turns
@@ -50,7 +51,7 @@ class MarkdownPage:
         """Add an event with a `seq` and return the Markdown to write next."""
         begun = "" if self._events else self._begin(event)
         self._events += 1
-        if not event.replay:
+        if not event.replay and not is_hidden(event):
             self._add(event)
         return begun + self._written(HELD)
 

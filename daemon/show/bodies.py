@@ -37,12 +37,14 @@ from tooltap.normalizers.wire.values import string
 from tooltap.protocol.events import (
     Attachment,
     Display,
+    Event,
     Message,
     Notice,
     PermissionRequest,
     PermissionResponse,
     Reasoning,
     SessionEvent,
+    ToolCall,
     ToolResult,
     ToolUpdate,
     Turn,
@@ -99,6 +101,11 @@ def milliseconds_of(event: ToolResult, context: RenderContext) -> float | None:
         return None
     took = event.ts - began - (event.wait_ms or 0)
     return None if took < NOTABLE else took
+
+
+def is_hidden(event: Event) -> bool:
+    """Return whether a rule hides the call that the event is about."""
+    return isinstance(event, ToolCall | ToolUpdate | ToolResult) and event.hidden
 
 
 class UserView(NamedTuple):

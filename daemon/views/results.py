@@ -85,10 +85,13 @@ class StreamViews:
                 applied.append(output)
             elif output.kind == "tool-result":
                 applied += self._result(output, rules.of(str(output.tool)))
+            elif output.kind in CALLS:
+                rule = rules.of(str(output.tool))
+                applied.append(output if rule is None or rule.visible else _hidden(output))
+                if rules.need_input:
+                    self._remember(output)
             else:
                 applied.append(output)
-                if rules.need_input and output.kind in CALLS:
-                    self._remember(output)
         return applied
 
     @property
@@ -147,7 +150,7 @@ class StreamViews:
         if rule is None or not isinstance(event, ToolResult):
             return [output]
         if rule.silent and event.status == "completed":
-            return [Produced.of(msgspec.structs.replace(event, silent=True))]
+            return [Produced.of(msgspec.structs.replace(event, silent=True, hidden=not rule.visible))]
         changed = msgspec.structs.replace(event, ask=True) if rule.ask else event
         text = result_text(event.output, event.outputs)
         if is_rewritten(rule) and event.status in RAN and not event.synthetic and not event.replay:
@@ -155,6 +158,10 @@ class StreamViews:
         if (view := _view(rule, event, call, text)) is not None:
             return with_display(changed, view, self._limits)
         return [output] if changed is event else [Produced.of(changed)]
+
+
+def _hidden(output: Produced) -> Produced:
+    return Produced.of(msgspec.structs.replace(output.event, hidden=True))
 
 
 def with_display(event: ToolResult | ToolUpdate, display: Display, limits: Limits) -> list[Output]:

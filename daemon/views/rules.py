@@ -33,6 +33,8 @@ class ToolRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     silent: bool | None = None
     """Show the user nothing of a result. Results that did not complete are shown anyway."""
+    visible: bool | None = None
+    """False: as `silent`, and do not show the user the calls either."""
     ask: bool | None = None
     """Show the user the title only, and the result on request. It is not rewritten."""
     max_chars: Annotated[int, msgspec.Meta(ge=0)] | None = None
@@ -66,6 +68,7 @@ class Rule(NamedTuple):
     template: Template
     rewrite: tuple[str, ...]
     mime_type: str | None
+    visible: bool
 
 
 class Rules:
@@ -95,12 +98,13 @@ class Rules:
         # An unknown tool may be an MCP server's, so it is rewritten only if its own table says so.
         is_named = name in _CANONICAL or (own.rewrite is not None and name != EVERY_TOOL)
         rule = Rule(
-            silent=bool(merged.silent),
+            silent=bool(merged.silent) or merged.visible is False,
             ask=bool(merged.ask),
             max_chars=merged.max_chars or 0,
             template=parse_template(merged.template or ""),
             rewrite=merged.rewrite or () if is_named and not name.startswith(MCP) else (),
             mime_type=merged.mime_type,
+            visible=merged.visible is not False,
         )
         return rule if any(rule[:5]) else None
 

@@ -480,6 +480,8 @@ export interface ToolCall extends Event {
   title?: string;
   /** The one argument that identifies the call, as one line of at most 40 code points. */
   preview?: string;
+  /** The user sees nothing of the call, except in the assistant view. */
+  hidden?: boolean;
 }
 
 /** A change of an open call; `input` is the whole new input. As a partial, a `chunk` of its output. */
@@ -496,6 +498,8 @@ export interface ToolUpdate extends Event {
   display?: Display;
   chunk?: Chunk;
   partial?: boolean;
+  /** The user sees nothing of the call. */
+  hidden?: boolean;
 }
 
 /** The outcome of a call. */
@@ -513,6 +517,8 @@ export interface ToolResult extends Event {
   display?: Display;
   /** The user sees nothing of it, except in the assistant view. */
   silent?: boolean;
+  /** The user sees nothing of the call either. A result that did not complete is shown, without its call. */
+  hidden?: boolean;
   /** The user sees only its title, until asking for more. */
   ask?: boolean;
   /** `unknown` if the stream does not say what the model saw. */

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from tooltap.daemon.formats import distinct_title
-from tooltap.daemon.show.bodies import user_view
+from tooltap.daemon.show.bodies import is_hidden, user_view
 from tooltap.daemon.show.tree import META
 from tooltap.normalizers.tools.registry import family_of, shortened
 from tooltap.normalizers.wire.values import string
@@ -57,14 +57,15 @@ from tooltap.protocol.events import (
 
 
 def display_of(event: Event) -> DisplayEvent | None:
-    """The display line of an event; None where nothing is shown: usage, and updates without anything visible."""
+    """The display line of an event; None where nothing is shown: usage, calls that a rule hides,
+    and updates without anything visible."""
     shown = _projected(event)
     return None if shown is None else _without_escapes(shown)
 
 
 def _projected(event: Event) -> DisplayEvent | None:
     project = PROJECTIONS.get(type(event))
-    return None if project is None or event.replay else project(event)
+    return None if project is None or event.replay or is_hidden(event) else project(event)
 
 
 def display_events(events: Iterable[Event]) -> Iterator[DisplayEvent]:

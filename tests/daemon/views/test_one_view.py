@@ -119,3 +119,34 @@ def test_hidden_texts_are_in_the_results(served: tuple[Running, Browser]) -> Non
 
     found = re.findall(r"SECRET of the \w+", outputs)
     assert found == [f"SECRET of the {word}" for word in ("file", "write", "command", "search", "page", "memory")]
+
+
+def test_hidden_call_is_nowhere_unless_it_fails(tmp_path: Path) -> None:
+    with browsed(tmp_path, tools={"Glob": {"visible": False}}) as served:
+        publish(
+            served[0],
+            call("a", "Glob", pattern="HIDDEN"),
+            result("a", "SECRET of the folder"),
+            call("b", "Glob", pattern="FAILED"),
+            result("b", None, status="failed", error="no such folder"),
+            call("c", "Bash", command="make"),
+            result("c", "made"),
+        )
+        events = {(one["kind"], one["callId"]): one.get("hidden") for one in history(served[0], tool=["Glob"])}
+        texts = {reader.__name__: reader(*served) for reader in (*READERS[2:], tail)}
+
+    assert events == {
+        ("tool-call", "a"): True,
+        ("tool-result", "a"): True,
+        ("tool-call", "b"): True,
+        ("tool-result", "b"): None,
+    }
+    found = {name: re.findall(r"HIDDEN|SECRET|no such folder|make\b", text) for name, text in texts.items()}
+    assert {name: sorted(set(words)) for name, words in found.items()} == {
+        name: ["make", "no such folder"] for name in texts
+    }
+
+
+def tail(daemon: Running, browser: Browser) -> str:
+    arguments = ("--mode", "verbose", "--after", "start", "--no-follow")
+    return here("tail", "--socket", daemon.path, *arguments).stdout.decode()
