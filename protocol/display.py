@@ -11,11 +11,11 @@ and keys that they do not know, because more may be added.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from tooltap.protocol.events import Attachment, CallStatus, Chunk, Display, OutputRef, ResultStatus
+from tooltap.protocol.events import Attachment, CallStatus, Chunk, Display, OutputRef, ResultStatus, lenient
 
 __all__ = [
     "AnyDisplayEvent",
@@ -245,6 +245,7 @@ AnyDisplayEvent: TypeAlias = (
     | DisplayTurn
 )
 
+_KINDS: dict[str, type[AnyDisplayEvent]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyDisplayEvent)}
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyDisplayEvent] = msgspec.json.Decoder(AnyDisplayEvent)
 
@@ -255,8 +256,9 @@ def encode_display(event: DisplayEvent) -> bytes:
 
 
 def decode_display(line: bytes | str) -> AnyDisplayEvent | None:
-    """Decode one line; None for a kind that this version does not know. Raises `msgspec.DecodeError`."""
+    """Decode one line; None for a kind that this version does not know. Unknown values of enumerations are passed on as
+    they are. Raises `msgspec.DecodeError`."""
     try:
         return _decoder.decode(line)
     except msgspec.ValidationError:
-        return None
+        return lenient(line, _KINDS)
