@@ -273,6 +273,7 @@ class Daemon:
         await self.journal.suspend_all()
         await self._findings.load()
         self._rewriter = Rewriter(
+            self.journal,
             config.rewriting,
             config.stream.limits,
             tasks,
@@ -291,7 +292,7 @@ class Daemon:
             drift=self._drift,
             policy=self._policy,
             rewrite=self._rewriter.put,
-            missing_views=lambda info: self._rewriter.make_missing(self.journal, self._policy.rules, [info]),
+            missing_views=lambda info: self._rewriter.make_missing(self._policy.rules, [info]),
             agents=lambda: {*config.follow.followed, *(one.agent for one in announced(str(spool_path()), socket))},
             display_patience=DISPLAY_PATIENCE,
             offload=Offload(LONG_BYTES, HUGE_BYTES),
@@ -392,7 +393,7 @@ class Daemon:
         return await self._follower.reread(request.session, request.agent)
 
     async def _make_missing_views(self) -> None:
-        await self._rewriter.make_missing(self.journal, self._policy.rules)
+        await self._rewriter.make_missing(self._policy.rules)
 
     async def _keep_findings(self) -> None:
         self._drift_log.tell()

@@ -438,10 +438,10 @@ def traces(statistics: dict[str, Any] | None) -> Iterator[Finding]:
         trace = statistics.get("trace")
         path, who = None if trace is None else Path(trace["path"]), "the daemon writes"
         if trace is not None and trace["problem"]:
-            advice = "Make it writable, or choose another place with HAPPIER_STACK_TOOL_TRACE_DIR."
+            advice = "Make it writable, or choose another place with TOOLTAP_TRACE_DIR."
             yield problem("traces", f"the trace {path} cannot be written: {trace['problem']}", advice)
     if path is None:
-        yield fine("traces", f"{who} no trace of raw lines", "HAPPIER_STACK_TOOL_TRACE=1 switches it on.")
+        yield fine("traces", f"{who} no trace of raw lines", "TOOLTAP_TRACE=1 switches it on.")
         return
     yield fine("traces", f"{who} raw lines to {path}")
     yield from folder("traces", path.parent)

@@ -1,20 +1,21 @@
 """Display events: what a user interface shows of a stream, with the same kinds for every agent.
 
 One struct per kind; the key `kind` tells which. Each shows one event and has its `seq`, so cursors are those of events.
-All strings are plain: colours, glyphs and layout are up to the renderer. Clients ignore kinds and keys that they do not
-know, because more may be added.
+All strings are plain, without escape sequences: colours, glyphs and layout are up to the renderer. Clients ignore kinds
+and keys that they do not know, because more may be added.
 
-`kind` is `text`, `reasoning`, `prompt`, `tool_use`, `tool_update`, `tool_result`, `permission` or `notice`.
+`kind` is `text`, `reasoning`, `prompt`, `tool_use`, `tool_update`, `tool_result`, `permission`, `notice`, `session` or
+`turn`.
 `tooltap.daemon.show.skins.display` creates them from events; a subscription with `"as": "display"` delivers them.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from tooltap.protocol.events import Attachment, CallStatus, Chunk, Display, OutputRef, ResultStatus
+from tooltap.protocol.events import Attachment, CallStatus, Chunk, Display, OutputRef, ResultStatus, lenient
 
 __all__ = [
     "AnyDisplayEvent",
@@ -23,13 +24,23 @@ __all__ = [
     "DisplayPermission",
     "DisplayPrompt",
     "DisplayReasoning",
+    "DisplaySession",
     "DisplayText",
     "DisplayToolResult",
     "DisplayToolUpdate",
     "DisplayToolUse",
+    "DisplayTurn",
+    "PermissionOption",
+    "PermissionQuestion",
+    "QuestionOption",
+    "ToolFamily",
     "decode_display",
     "encode_display",
 ]
+
+
+ToolFamily: TypeAlias = Literal["shell", "read", "edit", "search", "web", "task", "plan", "mcp", "other"]
+"""The kind of work that a call does."""
 
 
 class DisplayEvent(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", tag_field="kind"):
@@ -84,6 +95,8 @@ class DisplayToolUse(DisplayEvent, tag="tool_use"):
     """The canonical tool, or the provider's name unchanged."""
     arg: str = ""
     """The one argument that identifies the call, as one line of at most 40 code points; empty if there is none yet."""
+    family: ToolFamily | None = None
+    """What kind of tool it is, to choose an icon."""
 
 
 class DisplayToolUpdate(DisplayEvent, tag="tool_update"):
@@ -107,6 +120,7 @@ class DisplayToolResult(DisplayEvent, tag="tool_result"):
     status: ResultStatus
     exit_code: int | None = None
     duration_ms: int | None = None
+    """As the agent states it. Otherwise take the time from the call's `ts` to this one, without `wait_ms`."""
     wait_ms: int | None = None
     """How long the call waited for the user."""
     error: str | None = None
@@ -122,6 +136,34 @@ class DisplayToolResult(DisplayEvent, tag="tool_result"):
     async_: bool = msgspec.field(default=False, name="async")
     final: bool = False
     replaces: str | None = None
+    family: ToolFamily | None = None
+
+
+class PermissionOption(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """An answer to choose. The keys are those that agents that speak ACP state."""
+
+    id: str | None = None
+    name: str | None = None
+    """The text for the user."""
+    kind: str | None = None
+    """`allow_once`, `allow_always`, `reject_once`, `reject_always`, or another."""
+
+
+class QuestionOption(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    label: str | None = None
+    description: str | None = None
+
+
+class PermissionQuestion(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """A question to the user."""
+
+    id: str | None = None
+    question: str | None = None
+    header: str | None = None
+    """A few words, as a title."""
+    multi_select: bool = False
+    """Several options may be chosen."""
+    options: list[QuestionOption] | None = None
 
 
 class DisplayPermission(DisplayEvent, tag="permission"):
@@ -135,6 +177,18 @@ class DisplayPermission(DisplayEvent, tag="permission"):
     title: str | None = None
     by: Literal["user", "policy", "hook", "agent"] | None = None
     message: str | None = None
+    type: Literal["permission", "question", "elicitation"] | None = None
+    """What is requested."""
+    family: ToolFamily | None = None
+    input: dict[str, Any] | None = None
+    """The payload of the canonical tool that is to be called."""
+    options: list[PermissionOption] | None = None
+    """The answers that the agent offers; absent if it does not state any."""
+    questions: list[PermissionQuestion] | None = None
+    option_id: str | None = None
+    """The option that was chosen."""
+    answers: dict[str, Any] | None = None
+    """Question, or its id -> answer."""
 
 
 class DisplayNotice(DisplayEvent, tag="notice"):
@@ -145,6 +199,37 @@ class DisplayNotice(DisplayEvent, tag="notice"):
     code: str
     text: str
     call_id: str | None = None
+    state: Literal["failed", "cancelled"] | None = None
+    """How the turn ended; only with the code `turn`."""
+    duration_ms: int | None = None
+    """Duration of that turn, if the agent states it."""
+
+
+class DisplaySession(DisplayEvent, tag="session"):
+    """A session started, was resumed, changed or ended; only new values are present."""
+
+    state: Literal["started", "resumed", "updated", "ended"]
+    title: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    cwd: str | None = None
+    branch: str | None = None
+    agent_version: str | None = None
+    alias: str | None = None
+    """The name of this session in earlier display events, if its id arrived late."""
+    forked_from: str | None = None
+    parent_session: str | None = None
+    resumes: str | None = None
+
+
+class DisplayTurn(DisplayEvent, tag="turn"):
+    """A turn started or was completed. The end of one that failed or was cancelled is a notice with the code `turn`."""
+
+    state: Literal["started", "completed"]
+    duration_ms: int | None = None
+    """As the agent states it. Otherwise take the time between the `ts` of start and end."""
+    provisional: bool = False
+    """The turn seems to have ended; if it goes on, its events follow, and another end with the same `turn`."""
 
 
 AnyDisplayEvent: TypeAlias = (
@@ -156,8 +241,11 @@ AnyDisplayEvent: TypeAlias = (
     | DisplayToolResult
     | DisplayPermission
     | DisplayNotice
+    | DisplaySession
+    | DisplayTurn
 )
 
+_KINDS: dict[str, type[AnyDisplayEvent]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyDisplayEvent)}
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyDisplayEvent] = msgspec.json.Decoder(AnyDisplayEvent)
 
@@ -168,8 +256,9 @@ def encode_display(event: DisplayEvent) -> bytes:
 
 
 def decode_display(line: bytes | str) -> AnyDisplayEvent | None:
-    """Decode one line; None for a kind that this version does not know. Raises `msgspec.DecodeError`."""
+    """Decode one line; None for a kind that this version does not know. Unknown values of enumerations are passed on as
+    they are. Raises `msgspec.DecodeError`."""
     try:
         return _decoder.decode(line)
     except msgspec.ValidationError:
-        return None
+        return lenient(line, _KINDS)

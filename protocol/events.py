@@ -10,8 +10,9 @@ not written, and `null` is never written. Clients ignore keys, kinds and values 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -41,6 +42,7 @@ __all__ = [
     "ViewBlock",
     "ViewPart",
     "decode",
+    "decode_known",
     "encode",
     "event_lines",
     "numbered_lines",
@@ -283,6 +285,8 @@ class ToolCall(Event, tag="tool-call"):
     title: str | None = None
     preview: str | None = None
     """The one argument that identifies the call, as one line of at most 40 code points."""
+    hidden: bool = False
+    """The user sees nothing of the call, except in the assistant view."""
 
 
 class ToolUpdate(Event, tag="tool-update"):
@@ -299,6 +303,8 @@ class ToolUpdate(Event, tag="tool-update"):
     display: Display | None = None
     chunk: Chunk | None = None
     partial: bool = False
+    hidden: bool = False
+    """The user sees nothing of the call."""
 
 
 class ToolResult(Event, tag="tool-result"):
@@ -316,6 +322,8 @@ class ToolResult(Event, tag="tool-result"):
     display: Display | None = None
     silent: bool = False
     """The user sees nothing of it, except in the assistant view."""
+    hidden: bool = False
+    """The user sees nothing of the call either. A result that did not complete is shown, without its call."""
     ask: bool = False
     """The user sees only its title, until asking for more."""
     assistant_view: Literal["unknown"] | None = None
@@ -463,6 +471,56 @@ def decode(line: bytes | str) -> AnyEvent:
     return _decoder.decode(line)
 
 
+Known = TypeVar("Known", bound=msgspec.Struct)
+_UNKNOWN_VALUE = re.compile(r" - at `\$\.(\w+)`\Z")
+"""The end of msgspec's message about a key of the event itself."""
+
+
+def decode_known(line: bytes | str) -> AnyEvent | None:
+    """Decode an event line of a daemon that may be newer: values of enumerations that this version does not know are
+    passed on as they are. None for a kind that it does not know, or with such a value in a nested object. Raises
+    `msgspec.DecodeError`."""
+    try:
+        return _decoder.decode(line)
+    except msgspec.ValidationError:
+        return lenient(line, _KINDS_BY_TAG)
+
+
+def lenient(line: bytes | str, kinds: Mapping[str, type[Known]]) -> Known | None:
+    """Decode a line that has unknown values of enumerations; None if that is not all that is wrong. `kinds`: of the
+    lines, by their tags."""
+    fields = msgspec.json.decode(line)
+    kind = kinds.get(str(fields.get("kind"))) if isinstance(fields, dict) else None
+    if kind is None:
+        return None
+    members = {member.encode_name: member for member in msgspec.structs.fields(kind)}
+    unknown: dict[str, Any] = {}
+    while True:
+        try:
+            event = msgspec.convert(fields, kind)
+            break
+        except msgspec.ValidationError as error:
+            found = _UNKNOWN_VALUE.search(str(error))
+            key = "" if found is None else found[1]
+            known = _values(members[key].type) if key in members else ()
+            if key in unknown or not known or not isinstance(fields[key], str):
+                return None
+            unknown[key], fields[key] = fields[key], known[0]
+    for key, value in unknown.items():
+        setattr(event, members[key].name, value)
+    return event
+
+
+def _values(annotation: Any) -> tuple[Any, ...]:
+    """Return the values of an enumeration, which may be optional; empty for any other type."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return next((get_args(one) for one in get_args(annotation) if get_origin(one) is Literal), ())
+
+
+_KINDS_BY_TAG: dict[str, type[AnyEvent]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyEvent)}
+
+
 def event_lines(events: Sequence[tuple[int | None, bytes]]) -> bytes:
     """Join events for delivery: each with its `seq`, unless it is a partial, and a newline.
 
@@ -536,6 +594,7 @@ class EventHead(msgspec.Struct, rename="camel"):
     scope: str | None = None
     """Scope of a usage event."""
     is_error: bool = False
+    hidden: bool = False
     async_: bool = msgspec.field(default=False, name="async")
     replaces: str | None = None
     duration_ms: int | None = None

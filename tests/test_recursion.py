@@ -92,6 +92,7 @@ BOUNDED = {
     "daemon/show/skins/html.py:_row": "cards are nested at most `MAX_DEPTH` deep",
     "daemon/show/timeline.py:_forget": "cards are nested at most `MAX_DEPTH` deep",
     "daemon/web/http/requests.py:_repeats": OURS,
+    "daemon/show/skins/display.py:_cleaned": LINE,
     "daemon/show/tree.py:_node": CONSTANT,
     "daemon/show/tree.py:_unknown": "the types of a payload, which are ours",
     "daemon/show/tree.py:_known_values": "the types of a payload, which are ours",

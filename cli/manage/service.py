@@ -57,7 +57,7 @@ def install(only_print: bool, bare: bool, options: tuple[str, ...]) -> None:
     again replaces them.
 
     The service runs this installation of tooltap, with the environment variables that locate files (TOOLTAP_SOCKET,
-    HAPPIER_STACK_TOOL_TRACE, CODEX_HOME and so on). Under systemd it may write only to the folders of the socket, the
+    TOOLTAP_TRACE, CODEX_HOME and so on). Under systemd it may write only to the folders of the socket, the
     journal, spools and traces: if you change these, install it again.
     """
     from tooltap.daemon.system.services import NAME, grants_namespaces, is_ours, unit, unit_path

@@ -327,17 +327,24 @@ async def _write_session(
 ) -> None:
     from tooltap.daemon.client.asynchronous import connect, subscribe
     from tooltap.daemon.export.redaction import masked_event
-    from tooltap.protocol.events import decode
+    from tooltap.daemon.views.select import LaterViews
+    from tooltap.protocol.events import ToolUpdate, decode
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.frames import Gap
 
-    wanted = Filter(session=(session,))
+    wanted, views = Filter(session=(session,)), LaterViews()
+    updates = Filter(session=(session,), kind=("tool-update",))
+    async with subscribe(after="start", filter=updates, follow=False, path=socket) as items:
+        async for item in items:
+            if isinstance(item, bytes) and isinstance(event := decode(item), ToolUpdate) and event.display is not None:
+                views.note(masked_event(item, partial(masking.mask, where=f"event {event.seq}")))
     async with connect(socket) as client, subscribe(after="start", filter=wanted, follow=False, path=socket) as items:
         async for item in items:
             if isinstance(item, bytes):
-                event = decode(item)
-                found = await _fetch_bodies(client, event, bodies, masking)
-                file.write(page.add(masked_event(item, partial(masking.mask, where=f"event {event.seq}")), found))
+                if views.is_given(event := decode(item)):
+                    continue
+                event = views.put(masked_event(item, partial(masking.mask, where=f"event {event.seq}")))
+                file.write(page.add(event, await _fetch_bodies(client, event, bodies, masking)))
             elif isinstance(item, Gap) and item.reason == "corrupt":
                 warn(f"events {item.from_} to {item.to} are damaged in the journal")
                 if note := page.add_gap(item.from_, item.to):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +23,9 @@ from tooltap.cli.common.printing import (
     write_text,
 )
 from tooltap.cli.common.terminal import paged
+
+if TYPE_CHECKING:
+    from tooltap.protocol.events import AnyEvent
 
 MAX_SEQ = 2**63 - 1
 SUCCESSORS = 20
@@ -77,7 +80,7 @@ def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Pa
             write_events(line + b"\n")
         flush()
         return
-    _show_session(session, _successors(socket, session), events, full=full)
+    _show_session(session, _successors(socket, session), _seen_by_user(socket, session, events), full=full)
 
 
 def _session(socket: Path | None, wanted: str) -> dict[str, Any] | None:
@@ -105,35 +108,52 @@ def _successors(socket: Path | None, session: dict[str, Any]) -> list[dict[str, 
 
 
 def _show_session(
-    session: dict[str, Any], successors: list[dict[str, Any]], events: Iterator[bytes], *, full: bool
+    session: dict[str, Any], successors: list[dict[str, Any]], events: Iterator[AnyEvent], *, full: bool
 ) -> None:
-    import msgspec
-
     from tooltap.cli.common.columns import terminal_columns
     from tooltap.cli.read.transcript import Transcript, head_lines
-    from tooltap.protocol.events import decode
 
     columns, colour = terminal_columns(), wants_colour()
     transcript = Transcript(columns=columns, colour=colour, full=full, cwd=session.get("cwd"))
     with paged():
         write_text(lines_of(*head_lines(session, successors, columns, colour=colour)))
-        for line in events:
-            try:
-                event = decode(line)
-            except msgspec.ValidationError:  # of a newer daemon
-                continue
+        for event in events:
             write_text(lines_of(*transcript.add(event)))
         write_text(lines_of(*transcript.end()))
         flush()
 
 
-def _events(socket: Path | None, session: dict[str, Any]) -> Iterator[bytes]:
-    """The events that the session had when it was found, as the daemon sends them."""
+def _seen_by_user(socket: Path | None, session: dict[str, Any], events: Iterator[bytes]) -> Iterator[AnyEvent]:
+    """Return the events of a session, each result with the view that a command made of it later."""
+    from tooltap.daemon.views.select import LaterViews
+
+    views = LaterViews()
+    for event in _decoded(_events(socket, session, "tool-update")):
+        views.note(event)
+    for event in _decoded(events):
+        if not views.is_given(event):
+            yield views.put(event)
+
+
+def _decoded(lines: Iterator[bytes]) -> Iterator[AnyEvent]:
+    import msgspec
+
+    from tooltap.protocol.events import decode
+
+    for line in lines:
+        try:
+            yield decode(line)
+        except msgspec.ValidationError:  # of a newer daemon
+            continue
+
+
+def _events(socket: Path | None, session: dict[str, Any], *kinds: str) -> Iterator[bytes]:
+    """The events that the session had when it was found, as the daemon sends them. `kinds`: default all."""
     from tooltap.daemon.client.blocking import BlockingSubscription
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.frames import Gap, Subscribe
 
-    wanted = Filter(session=(session["session"],))
+    wanted = Filter(session=(session["session"],), kind=kinds or None)
     frame = Subscribe(after=max(session["firstSeq"] - 1, 0), filter=wanted, follow=False)
     last = f"{session['lastSeq']},".encode()
     with daemon_errors(), closing(BlockingSubscription(socket, frame, reconnect=False)) as subscription:

@@ -23,7 +23,7 @@ from tooltap.daemon.formats import counted, dollars, duration, is_cost_bound, ro
 from tooltap.daemon.sessions.listing import name_of, origins_of, status_of, successors_of
 from tooltap.daemon.show import blocks, diff
 from tooltap.daemon.show.blocks import RenderContext
-from tooltap.daemon.show.bodies import BACKGROUND, error_text, milliseconds_of, seen_text
+from tooltap.daemon.show.bodies import ASK, BACKGROUND, error_text, milliseconds_of, user_attachments, user_text
 from tooltap.daemon.show.diff import FileDiff, whole
 from tooltap.daemon.show.facts import Fact
 from tooltap.daemon.show.shown import Shown, shown_of
@@ -151,7 +151,10 @@ class Transcript:
             self._turns[event.turn] = turn._replace(calls=turn.calls + 1)
         waiting = _Waiting(CallWithResult.of(event, self._cwd), event.agent)
         self._open[event.stream, event.call_id] = waiting
-        self._items.append(waiting)
+        if event.hidden:
+            waiting.is_opened = True  # a result that is shown gets a line of its own
+        else:
+            self._items.append(waiting)
 
     def _update(self, event: ToolUpdate) -> None:
         """Update a call's input, preview and title: some agents announce a call before its arguments are known."""
@@ -170,6 +173,8 @@ class Transcript:
     def _result(self, event: ToolResult) -> None:
         key = event.stream, event.call_id
         waiting = self._open.pop(key, None)
+        if event.hidden:
+            return
         if waiting is None:  # its call is not here, or this corrects a result
             if event.replaces is None and not event.final:
                 return
@@ -286,7 +291,8 @@ class Transcript:
             yield from self._changes(call.call, room)
         if result is None:
             return
-        output = seen_text(result) if self._full else ""
+        changes = self._full and not item.is_late and bool(changes_of(call.call))
+        output = user_text(result, has_change=changes) if self._full else ""
         if (error := error_text(result)) and error not in output:
             most = None if self._full else ERROR_LINES
             yield from (self._styled(f"    {line}", "red") for line in plain_lines(error, room - 4, most))
@@ -294,6 +300,11 @@ class Transcript:
             yield from (self._styled(f"    {line}", "dim") for line in plain_lines(output, room - 4))
             if result.outputs:
                 yield self._styled(fit(f"    … the whole: tooltap show {result.seq} --view assistant", room), "yellow")
+        if self._full and result.ask and not result.silent:
+            yield self._styled(fit(f"    {ASK} tooltap show {result.seq}", room), "yellow")
+        for one in user_attachments(result) if self._full else ():
+            about = one_line(f"{one.mime_type} {one.name or one.uri or ''}")
+            yield self._styled(fit(f"    ▫ {about}: tooltap show {result.seq}", room), "cyan")
 
     def _changes(self, call: ToolCall, room: int) -> Iterator[Clean]:
         for change in changes_of(call):

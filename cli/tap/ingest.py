@@ -53,7 +53,8 @@ def command(
 
     Each PATH is a file, a folder of .jsonl files, or "-" for standard input, which is also read if there is no PATH. A
     file that was sent before is resumed after the last line the daemon has. Standard input is a new stream each time.
-    Recordings of tapped lines are unwrapped.
+    Recordings of tapped lines are unwrapped. If no line of a file is understood, a sentence says so, and the exit code
+    is 1.
     """
     import secrets
 
@@ -69,6 +70,7 @@ def command(
         raise click.UsageError("--stream names one stream, but there are several files: send them one by one")
     request(socket, "ping")  # fail at once, before waiting for input, if there is no daemon
     done: list[Statistics] = []
+    is_understood = True
     with progress(sum(map(input_size, files)), data_on_stdout=False) as advance:
         for path in files:
             stream_id = stream or (f"stdin-{secrets.token_hex(8)}" if path == STDIN else recording_id(path))
@@ -79,9 +81,20 @@ def command(
             except UnreadableError as error:
                 warn(str(error))
             else:
-                done.append(Statistics(**msgspec.structs.asdict(end)))
+                done.append(one := Statistics(**msgspec.structs.asdict(end)))
+                if one.unparsed and not one.with_events:
+                    is_understood = False
+                    if not stats_json:  # then the statistics say so, and programs read standard error
+                        warn(_not_understood(path, dialect))
     print_statistics(done, stats=stats, stats_json=stats_json)
-    context.exit(0 if len(done) == len(files) else 1)
+    context.exit(0 if len(done) == len(files) and is_understood else 1)
+
+
+def _not_understood(path: str, dialect: str) -> str:
+    name = "standard input" if path == STDIN else path
+    if dialect == "auto":
+        return f"{name}: no line is of a known agent; if you know its dialect, name it with --dialect"
+    return f"{name}: no line is of the dialect {dialect}; without --dialect it is recognised"
 
 
 def _chunks(path: str, advance: Callable[[int], None]) -> Callable[[], Iterator[bytes]]:

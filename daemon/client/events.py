@@ -23,7 +23,7 @@ from tooltap.daemon.client.asynchronous import Subscription
 from tooltap.daemon.client.blocking import BlockingSubscription
 from tooltap.daemon.client.discovery import Received
 from tooltap.protocol.display import AnyDisplayEvent, decode_display
-from tooltap.protocol.events import AnyEvent, decode
+from tooltap.protocol.events import AnyEvent, decode_known
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.frames import Form, Gap, Subscribe
 
@@ -57,7 +57,7 @@ class EventStream(Generic[E]):
         """The cursor after the last item: pass it as `after` to resume, in this program or another. None before the
         first item. Save it when the item has been processed."""
         self.unknown = 0
-        """Number of skipped events: of a kind, or with a value, that only a newer version knows."""
+        """Number of skipped events: of a kind, or with a value in a nested object, that only a newer version knows."""
 
     def __iter__(self) -> Generator[E | Gap, None, None]:
         opened = BlockingSubscription(self._path, self._next_frame(), self._reconnect, self._wait)
@@ -92,13 +92,6 @@ class EventStream(Generic[E]):
         if event is None:
             self.unknown += 1
         return event
-
-
-def _decode_known(line: bytes) -> AnyEvent | None:
-    try:
-        return decode(line)
-    except msgspec.ValidationError:
-        return None
 
 
 @overload
@@ -150,4 +143,4 @@ def subscribe(
     events. `path`: of the socket; default: the user's. `wait`: seconds to wait for a daemon that is not there at first.
     """
     frame = Subscribe(after=after, filter=filter or ALL_EVENTS, partials=partials, follow=follow, as_=as_)
-    return EventStream(frame, decode_display if as_ == "display" else _decode_known, path, reconnect, wait)
+    return EventStream(frame, decode_display if as_ == "display" else decode_known, path, reconnect, wait)

@@ -20,8 +20,9 @@ import msgspec
 
 from tooltap.daemon.export.source import Bodies, ExportedBody
 from tooltap.daemon.formats import counted
+from tooltap.daemon.show.bodies import is_hidden
 from tooltap.daemon.show.markup import clock, product
-from tooltap.daemon.show.skins.markdown import call_blocks, event_blocks, line, result_blocks
+from tooltap.daemon.show.skins.markdown import call_blocks, event_blocks, line, result_blocks, view_blocks
 from tooltap.daemon.show.timeline import Turns
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolResult, ToolUpdate
 
@@ -50,7 +51,7 @@ class MarkdownPage:
         """Add an event with a `seq` and return the Markdown to write next."""
         begun = "" if self._events else self._begin(event)
         self._events += 1
-        if not event.replay:
+        if not event.replay and not is_hidden(event):
             self._add(event)
         return begun + self._written(HELD)
 
@@ -86,6 +87,7 @@ class MarkdownPage:
             entry_of = self._open.get((event.stream, event.call_id))
             if entry_of is not None and entry_of.call is not None and event.input is not None:
                 entry_of.call = msgspec.structs.replace(entry_of.call, input=event.input, preview=event.preview)
+            self._put(view_blocks(event))
         elif isinstance(event, ToolResult) and not event.async_:
             held = self._open.pop((event.stream, event.call_id), None)
             if held is None or held.call is None:

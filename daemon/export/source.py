@@ -22,7 +22,7 @@ import msgspec
 
 from tooltap.daemon.export.redaction import Redaction, masked_event
 from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.views.select import whole_body
+from tooltap.daemon.views.select import LaterViews, whole_body
 from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
 from tooltap.normalizers.wire.framing import LongLine, Splitter
@@ -211,19 +211,33 @@ class JournalSource:
         """Raises `JournalError`."""
         last = self._journal.latest if self._part.last is None else min(self._part.last, self._journal.latest)
         reached, left = max(self._part.first - 1, self._journal.oldest - 1), MAX_BYTES
+        views = await self._later_views(reached)
         while reached < last:
             events, reached = await self._journal.read(reached, self._wanted, up_to=last, max_bytes=READ)
             left -= sum(len(one.body) for one in events)
             if left < 0:
                 self.is_cut = True
                 return
-            decoded = await anyio.to_thread.run_sync(self._decoded, events)
+            decoded = await anyio.to_thread.run_sync(self._decoded, events, views)
             batch = [(event, await self._bodies_of(event)) for event in decoded]
             if batch:
                 yield batch
 
-    def _decoded(self, events: list[StoredEvent]) -> list[AnyEvent]:
-        return [self._masked(one) for one in events if self._part.has(one)]
+    async def _later_views(self, reached: int) -> LaterViews:
+        """Read the views that commands made of results, also those after the last event of the part."""
+        views = LaterViews()
+        if self._part.content == "conversation":
+            return views
+        wanted = msgspec.structs.replace(self._wanted, kind=("tool-update",))
+        while reached < self._journal.latest:
+            updates, reached = await self._journal.read(reached, wanted, max_bytes=READ)
+            for one in updates:
+                if isinstance(event := decode(one.body), ToolUpdate) and event.display is not None:
+                    views.note(self._masked(one))
+        return views
+
+    def _decoded(self, events: list[StoredEvent], views: LaterViews) -> list[AnyEvent]:
+        return [views.put(self._masked(one)) for one in events if self._part.has(one) and not views.is_given(one.head)]
 
     def _masked(self, stored: StoredEvent) -> AnyEvent:
         event = masked_event(stored.body, lambda body: self._redaction.mask(body, stored.seq))

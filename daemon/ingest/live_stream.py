@@ -274,6 +274,11 @@ class LiveStream:
         """The events of the next commit, without partials, which are not stored."""
         return [one for one in self._outputs if isinstance(one, Produced) and not one.partial]
 
+    @property
+    def cwd(self) -> str | None:
+        """The folder in which the agent works, if its stream states it."""
+        return self.normalizer.cwd
+
     def exchange(self, event: Produced, changed: Produced) -> None:
         """Replace an event of the next commit."""
         self._outputs = [changed if one is event else one for one in self._outputs]

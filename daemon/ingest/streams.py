@@ -47,7 +47,7 @@ from tooltap.daemon.journal.interface import (
     StreamConflictError,
     StreamInfo,
 )
-from tooltap.daemon.sessions.joining import Displays, Joining, is_tap, take_held
+from tooltap.daemon.sessions.joining import DISPLAY_TOOLS, Displays, Joining, is_tap, take_held
 from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.sessions.subagents import Spawned, Subagents
 from tooltap.daemon.system.clock import Clock, wall_clock
@@ -147,7 +147,12 @@ class Streams:
             clock=clock,
             line_bytes=limits.line_bytes,
             in_flight_bytes=in_flight_bytes,
-            joining=Joining(journal, lambda: [one.live.info for one in self.connections.values()], self._displays),
+            joining=Joining(
+                journal,
+                lambda: [one.live.info for one in self.connections.values()],
+                self._providers,
+                self._displays,
+            ),
             repositories=Repositories(),
             commit_soon=lambda connection: tasks.start_soon(connection.commit_all),
             on_over=self._forget,
@@ -323,6 +328,11 @@ class Streams:
         infos = [one.live for one in self.connections.values() if is_tap(one.live.info)]
         return {provider for live in infos if (provider := live.normalizer.statistics.provider)}
 
+    def _providers(self) -> dict[str, str]:
+        """Return the connected streams of agents, each with its provider."""
+        lives = [one.live for one in self.connections.values() if one.live.info.asked_dialect != DISPLAY_TOOLS]
+        return {live.info.stream: live.normalizer.statistics.provider for live in lives}
+
     async def _report_held(self, stream: str, call_id: str) -> None:
         """Report the held events of a display tool's call, unless an agent's result takes them over in time."""
         await anyio.sleep(self._display_patience)
@@ -379,6 +389,7 @@ class Streams:
     def _forget(self, connection: IngestConnection) -> None:
         if self.connections.get(connection.stream) is connection:
             del self.connections[connection.stream]
+            self._displays.end(connection.stream)
 
     async def _load(self, stream: str, request: Ingest) -> StoredStream | None:
         stored = await self._journal.load_stream(stream)

@@ -34,8 +34,7 @@ from tooltap.daemon.sessions.listing import FACETS, SessionFilter, SessionPlace,
 from tooltap.daemon.sessions.usage import zone_of
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop import name_task
-from tooltap.daemon.views.results import view_id
-from tooltap.daemon.views.select import put_together, view_of
+from tooltap.daemon.views.select import put_together, view_made_later, view_of
 from tooltap.normalizers.changes.session_files import KINDS, SessionFiles
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
@@ -212,21 +211,11 @@ class Requests:
             raise FrameError("not-found", f"there is no event {request.seq}")
         event = msgspec.json.decode(with_seq(stored.seq, stored.body))
         if request.view == "display" and event["kind"] == "tool-result":
-            event |= await self._view_made_later(event)
+            later = await view_made_later(event, self._journal)
+            event |= {} if later is None else {"display": later}
         if request.view == "assistant":
             event = await put_together(event, self._journal, MAX_REPLY // 2)
         return {"view": request.view, "event": view_of(event, request.view)}
-
-    async def _view_made_later(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The `display` that a command made of a result after that was journaled; empty if there is none."""
-        after, wanted = result["seq"], view_id(result["id"])
-        updates = Filter(stream=(result["stream"],), kind=("tool-update",), tool=(result["name"],))
-        while after < self._journal.latest:
-            found, after = await self._journal.read(after, updates)
-            for update in (msgspec.json.decode(one.body) for one in found):
-                if update["id"] == wanted:
-                    return {"display": update["display"]}
-        return {}
 
     async def _calls(self, request: CallsRequest) -> dict[str, Any]:
         found = await self._journal.open_calls(request.session)

@@ -24,7 +24,7 @@ Events that are left out are counted under `told-elsewhere`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -32,7 +32,7 @@ import msgspec
 from tooltap.daemon.journal.interface import Journal, Role, StreamInfo
 from tooltap.normalizers.catalog.registry import apis, session_dialects
 from tooltap.normalizers.core.items import Item, Produced
-from tooltap.protocol.events import Display, ToolCall, ToolResult, ToolUpdate, decode
+from tooltap.protocol.events import Display, SessionEvent, ToolCall, ToolResult, ToolUpdate, decode
 from tooltap.protocol.stats import Statistics
 
 
@@ -43,6 +43,10 @@ class NextCommit(Protocol):
     info: StreamInfo
     sessions: set[str]
     """Sessions that began or got a prompt since the last commit: another stream may report the same."""
+
+    @property
+    def cwd(self) -> str | None:
+        """The folder in which the agent works, if its stream states it."""
 
     @property
     def pending(self) -> list[Produced]:
@@ -69,6 +73,14 @@ DISPLAY_TOOLS = "display-tools"
 """The dialect of the MCP server."""
 
 
+class DisplayClient(NamedTuple):
+    """The client of a display server, as far as the server states it."""
+
+    title: str | None
+    """A text that contains the client's name."""
+    cwd: str | None
+
+
 class HeldResult(NamedTuple):
     """The result of a display tool's call, which is held back."""
 
@@ -78,6 +90,23 @@ class HeldResult(NamedTuple):
     preview: str | None
     text: str
     display: Display | None
+    client: DisplayClient | None
+    """None if it is not known; then only ids can tell whose result it is."""
+
+    def is_like(self, other: HeldResult) -> bool:
+        """Return whether a result that fits one of them may fit the other."""
+        return _tool(self.name) == _tool(other.name) and (self.text == other.text or self.preview == other.preview)
+
+
+class CallOfAgent(NamedTuple):
+    """A call of a tapped or followed agent that is open."""
+
+    stream: str
+    session: str
+    provider: str
+    call_id: str
+    name: str
+    preview: str | None
 
 
 class Displays:
@@ -86,9 +115,14 @@ class Displays:
     A call of a display tool reaches the daemon twice where its agent is tapped or followed: as the agent's own call,
     and from the MCP server, which knows what the user was shown. So the server's events are held back, until the result
     of the agent is about to be committed. Then the result gets the server's `display`, and the server's events are left
-    out. The two are matched by the id of the call (Claude Code tells it to the server), by the id of the output, which
-    the server's answer carries in `_meta` and agents repeat, or by the tool and the text of the answer. Gemini CLI
-    prints none of these; there it is the tool and its preview.
+    out. The two are matched by the id of the call (Claude Code tells it to the server) or by the id of the output,
+    which is in `_meta` of the server's answer, and which some agents repeat.
+
+    Without an id they are matched by the tool and the text of the answer, or by the tool and its preview, since Gemini
+    CLI does not print the answer. Two agents may show files of the same name, so such a match must be the only one: one
+    held result fits, no other agent has an open call that fits it, and the agent and its folder are those that the
+    server states. Otherwise the result gets no display, and none of the held results that fit it is matched without an
+    id any more.
 
     The server answers after its result is durable, so the agent's result always comes later. If none comes for a while,
     or no agent is tapped or followed that could be the client, the server's events are reported as a session of their
@@ -110,6 +144,8 @@ class Displays:
         self._settle = settle
         self._wait = wait
         self._shown: dict[tuple[str, str], HeldResult] = {}
+        self._clients: dict[str, DisplayClient] = {}
+        """Stream of a display server -> its client."""
 
     @property
     def waiting(self) -> bool:
@@ -121,9 +157,9 @@ class Displays:
         calls, too."""
         info, events = live.info, live.pending
         if events and info.stream not in info.roles:
-            client = next((event.fields.title for event in events if event.kind == "session"), None)
+            title = next((event.fields.title for event in events if event.kind == "session"), None)
             names = set(self._agents())
-            is_reported = bool(names) if client is None else any(name in client.lower() for name in names)
+            is_reported = bool(names) if title is None else any(name in title.lower() for name in names)
             info.roles = {info.stream: "guest" if is_reported else "owner"}
         if events and info.roles[info.stream] == "guest":
             live.hold()
@@ -131,53 +167,110 @@ class Displays:
 
     def remember(self, info: StreamInfo) -> None:
         """Remember the results that a stream holds back."""
-        for shown in _shown(info):
+        for session in (event for event in map(decode, info.pending_displays) if isinstance(event, SessionEvent)):
+            self._clients[info.stream] = DisplayClient(session.title, session.cwd)
+        for shown in _shown(info, self._clients.get(info.stream)):
             if (key := (info.stream, shown.call_id)) not in self._shown:
                 self._shown[key] = shown
                 self._wait(*key)
 
     def forget(self, stream: str, call_id: str) -> bool:
         """Give up waiting for the agent's result of a call; return whether the call was still waiting."""
-        return self._shown.pop((stream, call_id), None) is not None
+        gone = self._shown.pop((stream, call_id), None)
+        if gone is not None:  # its result may still come, and must not be taken for that of another one
+            self._need_ids(one for one in self._shown.values() if one.is_like(gone))
+        return gone is not None
+
+    def end(self, stream: str) -> None:
+        """Forget the client of a display server whose stream has ended."""
+        self._clients.pop(stream, None)
 
     def may_give(self, live: NextCommit) -> bool:
         """Return whether any result of the next commit may be of a display tool."""
         tools = {_tool(shown.name) for shown in self._shown.values()}
         return any(_is_result(event) and any(map(event.fields.name.endswith, tools)) for event in live.pending)
 
-    def give(self, live: NextCommit, previews: Mapping[str, str | None]) -> None:
-        """Add the held displays to an agent's results. `previews`: of its calls, by their ids."""
+    def give(self, live: NextCommit, calls: Sequence[CallOfAgent]) -> None:
+        """Add the held displays to an agent's results. `calls`: those that are open, of all agents."""
+        stream = live.info.stream
+        previews = {call.call_id: call.preview for call in calls if call.stream == stream}
         for event in live.pending:
             if event.kind == "tool-call":
-                previews = {**previews, event.fields.call_id: event.fields.preview}
-            elif _is_result(event) and (shown := self._match(event, previews.get(event.fields.call_id))) is not None:
-                del self._shown[shown.stream, shown.call_id]
-                self._settle(shown.stream, shown.call_id)
-                if shown.display is not None:
-                    whole = msgspec.structs.replace(event.event, display=shown.display)
-                    live.exchange(event, Produced.of(whole))
+                previews[event.fields.call_id] = event.fields.preview
+            elif _is_result(event):
+                others = [call for call in calls if stream != call.stream and event.session != call.session]
+                shown = self._by_id(event) or self._alike(event, previews.get(event.fields.call_id), live.cwd, others)
+                if shown is not None:
+                    self._give(live, event, shown)
 
-    def _match(self, event: Produced, preview: str | None) -> HeldResult | None:
-        result = event.fields
+    def _give(self, live: NextCommit, event: Produced, shown: HeldResult) -> None:
+        del self._shown[shown.stream, shown.call_id]
+        self._settle(shown.stream, shown.call_id)
+        if shown.display is not None:
+            whole = msgspec.structs.replace(event.event, display=shown.display)
+            live.exchange(event, Produced.of(whole))
+
+    def _by_id(self, event: Produced) -> HeldResult | None:
         for shown in self._shown.values():
             output_id = None if shown.display is None else shown.display.output_id
-            if shown.call_id == result.call_id or (output_id is not None and output_id.encode() in event.body):
+            if shown.call_id == event.fields.call_id or (output_id is not None and output_id.encode() in event.body):
                 return shown
-        named = [one for one in self._shown.values() if result.name.endswith(_tool(one.name))]
+        return None
+
+    def _alike(
+        self, event: Produced, preview: str | None, cwd: str | None, others: Sequence[CallOfAgent]
+    ) -> HeldResult | None:
+        """Return the one held result that fits an agent's result, if no open call of another agent fits it, too."""
+        result = event.fields
         text = result.output.get("text")
-        if isinstance(text, str) and text:  # some agents put more around it
-            return next((one for one in named if one.text and one.text in text), None)
-        return next((one for one in named if preview and one.preview == preview), None)
+        fitting = []
+        for shown in self._shown.values():
+            if not result.name.endswith(_tool(shown.name)) or not _is_of(shown, event.event.provider, cwd):
+                continue
+            if isinstance(text, str) and text:  # some agents put more around it
+                is_fitting = bool(shown.text) and shown.text in text
+            else:
+                is_fitting = bool(preview) and shown.preview == preview
+            if is_fitting:
+                fitting.append(shown)
+        if len(fitting) == 1 and not any(_fits(fitting[0], call) for call in others):
+            return fitting[0]
+        self._need_ids(fitting)
+        return None
+
+    def _need_ids(self, doubtful: Iterable[HeldResult]) -> None:
+        for one in list(doubtful):
+            self._shown[one.stream, one.call_id] = one._replace(client=None)
 
 
-def _shown(info: StreamInfo) -> Iterable[HeldResult]:
+def _is_of(shown: HeldResult, provider: str, cwd: str | None) -> bool:
+    """Return whether a held result may be for an agent in this folder. The server may show files of a folder below or
+    above the agent's."""
+    if shown.client is None:
+        return False
+    title, folder = shown.client
+    is_client = title is None or provider.lower() in title.lower()
+    return is_client and (cwd is None or folder is None or _is_within(cwd, folder) or _is_within(folder, cwd))
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _fits(shown: HeldResult, call: CallOfAgent) -> bool:
+    """Return whether a held result may be for an open call."""
+    is_named = call.name.endswith(_tool(shown.name)) and call.preview in (None, shown.preview)
+    return is_named and _is_of(shown, call.provider, None)
+
+
+def _shown(info: StreamInfo, client: DisplayClient | None) -> Iterable[HeldResult]:
     previews: dict[str, str | None] = {}
     for event in map(decode, info.pending_displays):
         if isinstance(event, ToolCall):
             previews[event.call_id] = event.preview
         elif isinstance(event, ToolResult):
             text, preview = str(event.output.get("text") or ""), previews.get(event.call_id)
-            yield HeldResult(info.stream, event.call_id, event.name, preview, text, event.display)
+            yield HeldResult(info.stream, event.call_id, event.name, preview, text, event.display, client)
 
 
 def _is_result(event: Produced) -> bool:
@@ -226,12 +319,19 @@ BEGINNING: Final = 100
 
 class Joining:
     """Decides which stream reports which events of a session. `connected`: the state of all streams with a
-    connection."""
+    connection; `providers`: those of them that are of agents, each with its provider."""
 
-    def __init__(self, journal: Journal, connected: Callable[[], Iterable[StreamInfo]], displays: Displays) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        connected: Callable[[], Iterable[StreamInfo]],
+        providers: Callable[[], Mapping[str, str]],
+        displays: Displays,
+    ) -> None:
         self.displays = displays
         self._journal = journal
         self._connected = connected
+        self._providers = providers
 
     async def join(self, live: NextCommit) -> None:
         """Leave out of the next commit what another stream reports, and add displays to results. The commit must be
@@ -239,13 +339,10 @@ class Joining:
         if live.info.asked_dialect == DISPLAY_TOOLS:
             self.displays.hold(live)
             return
-        previews = {}
-        if self.displays.may_give(live):
-            rows = await self._journal.open_calls(stream=live.info.stream)
-            previews = {row["callId"]: row.get("preview") for row in rows["calls"]}
+        calls = await self._open_calls() if self.displays.may_give(live) else []
         if is_tap(live.info):
             await self._leave_out(live)
-        self.displays.give(live, previews)
+        self.displays.give(live, calls)
 
     def concerns(self, live: NextCommit) -> bool:
         """Return whether `join` may have something to do."""
@@ -255,6 +352,21 @@ class Joining:
             or self.displays.waiting
             or live.info.asked_dialect == DISPLAY_TOOLS
         )
+
+    async def _open_calls(self) -> list[CallOfAgent]:
+        providers = self._providers()
+        return [
+            CallOfAgent(
+                row["stream"],
+                row["session"],
+                providers[row["stream"]],
+                row["callId"],
+                str(row.get("name")),
+                row.get("preview"),
+            )
+            for row in (await self._journal.open_calls())["calls"]
+            if row["stream"] in providers
+        ]
 
     async def _leave_out(self, live: NextCommit) -> None:
         info = live.info

@@ -6,7 +6,7 @@ A result shows in this order: tooltap's notes about it, its error, its display o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -37,12 +37,14 @@ from tooltap.normalizers.wire.values import string
 from tooltap.protocol.events import (
     Attachment,
     Display,
+    Event,
     Message,
     Notice,
     PermissionRequest,
     PermissionResponse,
     Reasoning,
     SessionEvent,
+    ToolCall,
     ToolResult,
     ToolUpdate,
     Turn,
@@ -101,13 +103,51 @@ def milliseconds_of(event: ToolResult, context: RenderContext) -> float | None:
     return None if took < NOTABLE else took
 
 
-def result_body(event: ToolResult, context: RenderContext) -> Body:
+def is_hidden(event: Event) -> bool:
+    """Return whether a rule hides the call that the event is about."""
+    return isinstance(event, ToolCall | ToolUpdate | ToolResult) and event.hidden
+
+
+class UserView(NamedTuple):
+    """What the user sees of a result: a remark, or a display, or else the output; a caption is above the output."""
+
+    remark: str = ""
+    """Why nothing of it is shown."""
+    caption: str = ""
+    display: Display | None = None
+    output: dict[str, Any] | None = None
+    """The payload of the canonical tool, without what tooltap adds."""
+    attachments: list[Attachment] | None = None
+
+
+def user_view(event: ToolResult, *, is_asked: bool = False, has_change: bool = False) -> UserView:
+    """Decide what the user sees of a result. All readers of sessions use this.
+
+    `silent` comes before `ask`, that before the display, and that before the output. A display of one line that the
+    provider states ("Found 2 matches") is only a caption of the output. A provider's diff repeats the input of the
+    call, in lines of the file.
+
+    `is_asked`: the user has asked for the result; `has_change`: the change that the call's input states is shown, too.
+    A view that a command made later is put into the result by `daemon.views.select.LaterViews`.
+    """
     if event.silent:
-        return note(SILENT)
-    if event.ask and not context.is_full:
-        return note(ASK)
+        return UserView(SILENT)
+    if event.ask and not is_asked:
+        return UserView(ASK)
+    output = without_meta(event.output)
+    if event.display is None or (has_change and _is_diff(event.display)):
+        return UserView(output=output, attachments=event.attachments)
+    if _is_caption(event.display):
+        return UserView(caption=event.display.text or "", output=output, attachments=event.attachments)
+    return UserView(display=event.display, attachments=event.attachments)
+
+
+def result_body(event: ToolResult, context: RenderContext) -> Body:
+    view = user_view(event, is_asked=context.is_full, has_change=context.call is not None and not context.is_full)
+    if view.remark:
+        return note(view.remark)
     seen = model_view_body(event, context) if context.is_full else ()
-    return joined(_notes(event, context), _shown(event, context), attachments(event.attachments, context), seen)
+    return joined(_notes(event, context), _shown(event, view, context), attachments(view.attachments, context), seen)
 
 
 def _notes(event: ToolResult, context: RenderContext) -> Body:
@@ -123,25 +163,19 @@ def _notes(event: ToolResult, context: RenderContext) -> Body:
     )
 
 
-def _shown(event: ToolResult, context: RenderContext) -> Body:
-    """Show the display of the result if there is one; else, and at level `full` also, its output.
-
-    A provider's display of one line ("Found 2 matches") is only a caption of the output. A provider's diff repeats
-    the input of the call, in lines of the file.
-    """
+def _shown(event: ToolResult, view: UserView, context: RenderContext) -> Body:
+    """Show the display of the result if there is one; else, and at level `full` also, its output."""
     error = event.output.get("errorMessage")
     output = {key: value for key, value in event.output.items() if key == "errorMessage" or value != error}
-    if event.display is None or (_is_diff(event.display) and context.call is not None and not context.is_full):
-        return output_body(event.name, output, context)
-    if _is_caption(event.display):
-        caption = event.display.text or ""
-        repeats_error = isinstance(error, str) and error in caption
-        return joined(() if repeats_error else note(caption), output_body(event.name, output, context))
-    view = joined(error_body(event.output, context), _display(event.display, context))
+    if view.display is None:
+        repeats_error = isinstance(error, str) and error in view.caption
+        caption = note(view.caption) if view.caption and not repeats_error else ()
+        return joined(caption, output_body(event.name, output, context))
+    shown = joined(error_body(event.output, context), _display(view.display, context))
     if not context.is_full or event.model_view is not None:
-        return view
+        return shown
     seen = {key: value for key, value in output.items() if key != "errorMessage"}
-    return joined(view, folded("what the model saw", output_body(event.name, seen, context)))
+    return joined(shown, folded("what the model saw", output_body(event.name, seen, context)))
 
 
 def _is_caption(display: Display) -> bool:
@@ -153,10 +187,11 @@ def _is_diff(display: Display) -> bool:
     return display.origin == "provider" and display.mime_type in DIFFS
 
 
+ELSEWHERE = " The page of the result compares it with what the model saw."
 _ORIGINS = {"provider": "the agent", "rule": "a rule of the configuration", "rewriter": "a rewriter"}
 
 
-def _display(display: Display, context: RenderContext) -> Body:
+def _display(display: Display, context: RenderContext, *, is_update: bool = False) -> Body:
     mime = (display.mime_type or "text/plain").partition(";")[0].strip().lower()
     if display.output_id is not None and mime in IMAGES:
         body = attachments(
@@ -164,7 +199,7 @@ def _display(display: Display, context: RenderContext) -> Body:
         )
     else:
         body = joined(_view(display, mime, context), _stored(display, context))
-    origin = note(f"Shown as {_ORIGINS[display.origin]} wants it.")
+    origin = note(f"Shown as {_ORIGINS[display.origin]} wants it.{ELSEWHERE if is_update else ''}")
     return joined(origin if context.is_full else (), facts([("file", display.path)]), body)
 
 
@@ -181,16 +216,20 @@ def _view(display: Display, mime: str, context: RenderContext) -> Body:
 
 def _stored(display: Display, context: RenderContext) -> Body:
     """Show the body of a display that is stored apart from the event."""
+    return attachments(_stored_display(display), context)
+
+
+def _stored_display(display: Display) -> list[Attachment]:
     if display.output_id is None:
-        return ()
+        return []
     mime = display.mime_type or "text/plain"
-    return attachments([Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes)], context)
+    return [Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes)]
 
 
 def update_body(event: ToolUpdate, context: RenderContext) -> Body:
     """Show the progress of a call, or the display that a rewriter made after the result."""
     if event.display is not None:
-        return _display(event.display, context)
+        return _display(event.display, context, is_update=True)
     progress: dict[str, Any] = event.progress or {}
     text = progress.get("text")
     if not isinstance(text, str):
@@ -288,35 +327,32 @@ def typed_text(
 # -- results as text, where a skin has no blocks ---------------------------------------------------------------------
 
 
-TEXTS = ("stdout", "stderr", "content", "text", "message", "output", "result")
-"""Keys of outputs whose texts are shown, if the stream does not say what the model saw."""
 ERRORS = ("errorMessage", "stderr", "message", "text", "stdout")
 """Keys of outputs that may say why a call failed, in order of precedence."""
 
 
-def user_text(event: ToolResult) -> str:
-    """Return what the user sees of a result."""
-    if event.silent:
-        return ""
-    if event.display is not None and event.display.text is not None:
-        return event.display.text
-    output = without_meta(event.output)
-    text = result_text(event.output, None).text
+def user_text(event: ToolResult, *, has_change: bool) -> str:
+    """Return what the user sees of a result as a text. `has_change`: as of `user_view`."""
+    view = user_view(event, has_change=has_change)
+    if view.display is not None:
+        return view.display.text or ""
+    text = _output_text(view.output or {})
+    return text if not view.caption or view.caption.strip() in text else f"{view.caption.strip()}\n{text}"
+
+
+def _output_text(output: dict[str, Any]) -> str:
+    text = result_text(output, None).text
     if output and text != msgspec.json.encode(output).decode():
         error = output.get("errorMessage")
         return text if not isinstance(error, str) or error in text else f"{error}\n{text}"
     return lines_of(output) if output else ""
 
 
-def seen_text(event: ToolResult) -> str:
-    """Return what the model saw of a result or, if that is unknown, the texts of its output."""
-    if event.silent:
-        return ""
-    seen = model_text(msgspec.to_builtins(event), _not_here)
-    if seen is not None:
-        return seen
-    texts = [event.output[key] for key in TEXTS if isinstance(event.output.get(key), str)]
-    return "\n".join(text for text in texts if text)
+def user_attachments(event: ToolResult) -> list[Attachment]:
+    """Return what the user sees of a result that is stored apart from the event."""
+    view = user_view(event)
+    stored = [] if view.display is None else _stored_display(view.display)
+    return [*stored, *(view.attachments or ())]
 
 
 def error_text(event: ToolResult) -> str:

@@ -279,7 +279,7 @@ class SessionHistory:
 
     def _open_call(self, seq: int, head: EventHead) -> None:
         agent = head.agent or ""
-        preview = (head.preview or head.title or "")[:NAME]
+        preview = "" if head.hidden else (head.preview or head.title or "")[:NAME]
         call = TimedCall(seq, agent, (head.name or "")[:NAME], preview, self._now)
         self.calls.append(call)
         self._naming.act()
@@ -291,7 +291,7 @@ class SessionHistory:
 
     def _update_call(self, seq: int, head: EventHead) -> None:
         call = self._by_key.get(head.key)
-        if call is not None and head.preview is not None:
+        if call is not None and head.preview is not None and not head.hidden:
             call.preview = head.preview[:NAME]
             if head.call_id in self._tasks:
                 self._tasks[head.call_id or ""].title = call.preview

@@ -22,6 +22,7 @@ from tooltap.daemon.show.blocks import HEADER, Body, RenderContext, short
 from tooltap.daemon.show.bodies import (
     context_share,
     cost,
+    is_hidden,
     message_body,
     notice_body,
     permission_body,
@@ -133,10 +134,10 @@ def card_key(seq: int) -> str:
 
 
 def shown_of(event: Event, context: RenderContext) -> Shown | None:
-    """Decide what is shown of an event; None if there is nothing to show: an agent's replay of its history, an update
-    that changes nothing visible."""
+    """Decide what is shown of an event; None if there is nothing to show: an agent's replay of its history, a call that
+    a rule hides, an update that changes nothing visible."""
     show = _KINDS.get(type(event))
-    return None if show is None or event.replay else show(event, context)
+    return None if show is None or event.replay or is_hidden(event) else show(event, context)
 
 
 def fragment_of(event: Event, context: RenderContext) -> Fragment | None:

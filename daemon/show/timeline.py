@@ -131,6 +131,9 @@ class Card:
         kept = self.inside.get(slot, [])
         if isinstance(event, ToolUpdate):
             kept = [one for one in kept if not isinstance(one.fragment.event, ToolUpdate)]
+            if slot == "output":  # a command's view of the result, which the user sees in its place
+                for one in kept:
+                    one.fragment = one.fragment._replace(body=())
         elif isinstance(event, Usage):
             kept = [one for one in kept if getattr(one.fragment.event, "scope", None) != event.scope]
         elif isinstance(event, Turn):

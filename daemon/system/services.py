@@ -89,7 +89,8 @@ def variables() -> list[str]:
     shell. Variables of agents locate their sessions; `PATH` is for the commands that rewrite results."""
     agents = {store.variable for of_agent in stores().values() for store in of_agent if store.variable}
     own = ("TOOLTAP_SOCKET", "TOOLTAP_SPOOL", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
-    tracing = ("HAPPIER_STACK_TOOL_TRACE", "HAPPIER_STACK_TOOL_TRACE_FILE", "HAPPIER_STACK_TOOL_TRACE_DIR")
+    prefixes = ("TOOLTAP_TRACE", "HAPPIER_STACK_TOOL_TRACE")
+    tracing = [f"{prefix}{suffix}" for prefix in prefixes for suffix in ("", "_FILE", "_DIR")]
     return [*own, *sorted(agents - {*own}), *tracing, "HAPPIER_HOME_DIR", "PATH"]
 
 

@@ -43,10 +43,11 @@ class Rewrite(NamedTuple):
     """A result for which a command makes a view."""
 
     command: tuple[str, ...]
-    stdin: bytes
-    text: str
-    """Text of the assistant view."""
+    input: dict[str, Any]
+    """The input of the call."""
     result: ToolResult
+    size: int
+    """Bytes of the input and the result."""
     mime_type: str | None
 
 
@@ -84,10 +85,13 @@ class StreamViews:
                 applied.append(output)
             elif output.kind == "tool-result":
                 applied += self._result(output, rules.of(str(output.tool)))
+            elif output.kind in CALLS:
+                rule = rules.of(str(output.tool))
+                applied.append(output if rule is None or rule.visible else _hidden(output))
+                if rules.need_input:
+                    self._remember(output)
             else:
                 applied.append(output)
-                if rules.need_input and output.kind in CALLS:
-                    self._remember(output)
         return applied
 
     @property
@@ -145,23 +149,19 @@ class StreamViews:
         event = output.event if rule is not None else None
         if rule is None or not isinstance(event, ToolResult):
             return [output]
-        changed = msgspec.structs.replace(event, ask=True) if rule.ask else event
         if rule.silent and event.status == "completed":
-            changed = msgspec.structs.replace(changed, silent=True)
-            return [Produced.of(changed)]
+            return [Produced.of(msgspec.structs.replace(event, silent=True, hidden=not rule.visible))]
+        changed = msgspec.structs.replace(event, ask=True) if rule.ask else event
         text = result_text(event.output, event.outputs)
-        if rule.rewrite and event.status in RAN and not event.synthetic and not event.replay:
+        if is_rewritten(rule) and event.status in RAN and not event.synthetic and not event.replay:
             self._rewrites.append(rewrite_of(rule, event, call.input))
         if (view := _view(rule, event, call, text)) is not None:
             return with_display(changed, view, self._limits)
         return [output] if changed is event else [Produced.of(changed)]
 
 
-def view_id(result_id: str) -> str:
-    """Return the id of the event that carries the view a command made of a result. No line produces that event, so its
-    id derives from the result's."""
-    place, _, index = result_id.rpartition(":")
-    return f"{place}d:{index}"
+def _hidden(output: Produced) -> Produced:
+    return Produced.of(msgspec.structs.replace(output.event, hidden=True))
 
 
 def with_display(event: ToolResult | ToolUpdate, display: Display, limits: Limits) -> list[Output]:
@@ -219,18 +219,12 @@ def _value(field: str, event: ToolResult, call: _Call, text: Text) -> Any:
     return values[field]
 
 
+def is_rewritten(rule: Rule) -> bool:
+    """Return whether a rule lets a command make the view of a result that is shown."""
+    return bool(rule.rewrite) and not rule.silent and not rule.ask
+
+
 def rewrite_of(rule: Rule, event: ToolResult, asked: dict[str, Any]) -> Rewrite:
-    """Return the rewrite of a result, with the request for the command. `asked`: input of the call."""
-    text = result_text(event.output, event.outputs)
-    request = {
-        "tool": event.name,
-        "input": asked,
-        "output": without_meta(event.output),
-        "text": text.text,
-        "status": event.status,
-        "provider": event.provider,
-        "session": event.session,
-        **({"outputs": event.outputs} if event.outputs else {}),
-        **({"assistantView": "unknown"} if event.assistant_view == "unknown" else {}),
-    }
-    return Rewrite(rule.rewrite, msgspec.json.encode(request) + b"\n", text.text, event, rule.mime_type)
+    """Return the rewrite of a result. `asked`: input of the call."""
+    size = len(msgspec.json.encode(asked)) + len(encode(event))
+    return Rewrite(rule.rewrite, asked, event, size, rule.mime_type)

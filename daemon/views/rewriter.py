@@ -1,9 +1,9 @@
 """Runs the users' commands that make views of results, beside ingest: no event waits for them.
 
-A command starts once the result is durable. It reads the call and the assistant view as JSON on its standard input;
-what it prints is the view, which is journaled as a `tool-update`. If it makes no view (it fails, takes too long, prints
-too much), the assistant view is shown, and a notice says why. A command declines, without a notice, by printing nothing
-or just what the model saw.
+A command starts once the result is durable. It reads the call, the canonical result and what the model saw as JSON on
+its standard input (`_request`); what it prints is the view, which is journaled as a `tool-update`. If it makes no view
+(it fails, takes too long, prints too much), the result is shown as it is, and a notice says why. A command declines,
+without a notice, by printing nothing or just what the model saw.
 
 Each result gets one view or one notice, whenever the daemon is killed: the commit of the result marks its view as
 pending (`StreamInfo.rewriting`), and the commit of the view or notice removes the mark. The next daemon runs the
@@ -24,24 +24,28 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple, TypeAlias
 
 import anyio
 import anyio.to_thread
+import msgspec
 from anyio.abc import TaskGroup
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, StreamInfo
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.system.processes import users_environment
-from tooltap.daemon.views.results import Rewrite, rewrite_of, view_id, with_display
+from tooltap.daemon.views.results import Rewrite, is_rewritten, rewrite_of, with_display
 from tooltap.daemon.views.rules import Rewriting, Rules
-from tooltap.daemon.views.select import without_meta
+from tooltap.daemon.views.select import result_text, view_id, whole_event, without_meta
 from tooltap.normalizers.core.items import Limits, Produced
 from tooltap.normalizers.stream.normalizer import Output
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import Display, Notice, ToolCall, ToolResult, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.model_view import model_text
 
 CHUNK = 65_536
 STDERR_BYTES = 1_000
@@ -189,11 +193,13 @@ class Rewriter:
 
     def __init__(
         self,
+        journal: Journal,
         bounds: Rewriting,
         limits: Limits,
         tasks: TaskGroup,
         settle: Callable[[str, Outcomes], Awaitable[None]],
     ) -> None:
+        self._journal = journal
         self.bounds = bounds
         self._limits = limits
         self._tasks = tasks
@@ -214,12 +220,12 @@ class Rewriter:
         """Start the commands, or queue them. Must not block."""
         refused: dict[str, list[Output]] = {}
         for one in rewrites:
-            if self._waiting_bytes + len(one.stdin) > WAITING_BYTES or len(self._working) >= WAITING_RESULTS:
+            if self._waiting_bytes + one.size > WAITING_BYTES or len(self._working) >= WAITING_RESULTS:
                 refused[one.result.id] = self._without_view(one, RewriteError("too many results are waiting"))
                 continue
             self._working.add(one.result.id)
             self._waiting.append(one)
-            self._waiting_bytes += len(one.stdin)
+            self._waiting_bytes += one.size
             if self._running < self.bounds.concurrency:
                 self._running += 1
                 if self._idle.is_set():
@@ -228,17 +234,17 @@ class Rewriter:
         if refused:
             self._tasks.start_soon(self._try_to_settle, rewrites[0].result.stream, refused)
 
-    async def make_missing(self, journal: Journal, rules: Rules, infos: Iterable[StreamInfo] = ()) -> None:
+    async def make_missing(self, rules: Rules, infos: Iterable[StreamInfo] = ()) -> None:
         """Start the commands of pending views that no running daemon makes: the daemon was killed, or the view could
         not be committed. To be called at startup and periodically, and with the `infos` of streams that are resumed.
         Raises `JournalError`."""
-        others = await journal.daemons() - {journal.daemon}
-        for info in infos or await journal.streams(limit=STREAMS_SEARCHED):
+        others = await self._journal.daemons() - {self._journal.daemon}
+        for info in infos or await self._journal.streams(limit=STREAMS_SEARCHED):
             missing = {result for result, daemon in info.rewriting.items() if daemon not in others} - self._working
             if not missing or self._is_stopped:
                 continue
             try:
-                await self._make_missing_of(info.stream, missing, journal, rules)
+                await self._make_missing_of(info.stream, missing, rules)
             except Exception as error:
                 if isinstance(error, JournalError) and not isinstance(error, CorruptError):
                     raise
@@ -265,8 +271,8 @@ class Rewriter:
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
-    async def _make_missing_of(self, stream: str, missing: set[str], journal: Journal, rules: Rules) -> None:
-        pending = await find_pending(journal, stream, missing, rules)
+    async def _make_missing_of(self, stream: str, missing: set[str], rules: Rules) -> None:
+        pending = await find_pending(self._journal, stream, missing, rules)
         outcomes: dict[str, Sequence[Output]] = dict.fromkeys(pending.gone, ())
         for result in pending.without_rule:
             outcomes[result.id] = [self._notice(result, RewriteError("no rule covers it any more"))]
@@ -288,7 +294,7 @@ class Rewriter:
                 except Exception as error:
                     faults.note("a view will be made again", place_of(error), error, result=one.result.id)
                 finally:
-                    self._waiting_bytes -= len(one.stdin)
+                    self._waiting_bytes -= one.size
                     self._working.discard(one.result.id)
         finally:
             self._running -= 1
@@ -301,6 +307,8 @@ class Rewriter:
             return await self._rewrite(one)
         except RewriteError as error:
             return self._without_view(one, error)
+        except JournalError:
+            raise
         except Exception as error:
             faults.note("a view was not made", place_of(error), error, result=one.result.id)
             return self._without_view(one, RewriteError(UNUSABLE, str(error)))
@@ -317,12 +325,16 @@ class Rewriter:
             faults.note("a view could not be committed; it will be made again", place_of(error), error, stream=stream)
 
     async def _rewrite(self, one: Rewrite) -> Sequence[Output]:
-        """Return the view. Raises `RewriteError`."""
+        """Return the view. Raises `RewriteError` and `JournalError`."""
         failpoint("view-start")
         bounds = self.bounds
+        whole = await whole_event(msgspec.to_builtins(one.result), self._journal, WHOLE_BYTES)
+        seen = model_text(whole, lambda _: None)
 
         def run() -> bytes:
-            return self._processes.run(one.command, one.stdin, timeout=bounds.timeout, max_bytes=bounds.output_bytes)
+            with TemporaryDirectory(prefix="tooltap-view-", ignore_cleanup_errors=True) as folder:
+                stdin = msgspec.json.encode(_request(one, whole, seen, Path(folder))) + b"\n"
+                return self._processes.run(one.command, stdin, timeout=bounds.timeout, max_bytes=bounds.output_bytes)
 
         try:
             answer = await anyio.to_thread.run_sync(run, limiter=anyio.CapacityLimiter(1))
@@ -332,7 +344,7 @@ class Rewriter:
             text = answer.decode()
         except UnicodeDecodeError as error:
             raise RewriteError("its answer is not UTF-8", str(error)) from None
-        if text.strip() in ("", one.text.strip()):
+        if text.strip() in ("", (result_text(whole["output"], None).text if seen is None else seen).strip()):
             raise _NoViewError("it answers only what the model saw")
         display = Display(origin="rewriter", text=text, mime_type=one.mime_type)
         self._shown += 1
@@ -348,7 +360,7 @@ class Rewriter:
         if known not in self._logged:
             self._logged.add(known)
             _log.warning(
-                "a command made no view; the result is shown as the model saw it",
+                "a command made no view; the result is shown as it is",
                 command=one.command,
                 reason=str(error),
                 detail=error.detail,
@@ -367,6 +379,56 @@ class Rewriter:
             data={"result": result.id, "reason": str(error), **({"detail": error.detail} if error.detail else {})},
         )
         return Produced.of(notice)
+
+
+WHOLE_BYTES = 67_108_864
+"""Maximum bytes of cut texts of one result that are read for a command."""
+INLINE_BYTES = 1_048_576
+"""Maximum bytes of a text, or of the output, in a request. A longer text is in a file."""
+BEGINNING = 65_536
+"""Code points of such a text that are in the request, too."""
+
+
+def _request(one: Rewrite, whole: dict[str, Any], seen: str | None, folder: Path) -> dict[str, Any]:
+    """Return the request for a command:
+
+        {"tool", "input", "output", "text", "modelText"?, "status", "provider", "session"}
+
+    `text` is the text of `output`, `modelText` what the model saw, byte for byte; it is absent where the stream does
+    not state that, with `assistantView` `unknown`. A text of more than `INLINE_BYTES` is in the file `textFile` or
+    `modelTextFile`, which is deleted when the command ends, and the request has its beginning. `outputs` names the
+    output bodies with what is cut in `output`. `incomplete` is set if a part of the result no longer exists, or is more
+    than `WHOLE_BYTES`.
+
+    `whole`: the result with its cut texts in their places; `seen`: what the model saw; `folder`: for the files.
+    """
+    result = one.result
+    output = without_meta(whole["output"])
+    texts = {"text": result_text(output, None).text, **({} if seen is None else {"modelText": seen})}
+    outputs = whole["outputs"]
+    if len(msgspec.json.encode(output)) > INLINE_BYTES:
+        output, outputs = without_meta(result.output), result.outputs
+    for name, text in list(texts.items()):
+        if len(data := text.encode()) > INLINE_BYTES:
+            path = folder / name
+            path.write_bytes(data)
+            texts |= {name: text[:BEGINNING], f"{name}File": str(path)}
+    return {
+        "tool": result.name,
+        "input": one.input,
+        "output": output,
+        **texts,
+        "status": result.status,
+        "provider": result.provider,
+        "session": result.session,
+        **({"outputs": outputs} if outputs else {}),
+        **({"incomplete": True} if any(_is_of_result(pointer) for pointer in whole["outputs"]) else {}),
+        **({"assistantView": "unknown"} if result.assistant_view == "unknown" else {}),
+    }
+
+
+def _is_of_result(pointer: str) -> bool:
+    return not pointer.startswith(("/output/_raw", "/display"))
 
 
 def _update(result: ToolResult) -> ToolUpdate:
@@ -431,7 +493,7 @@ async def find_pending(journal: Journal, stream: str, ids: Iterable[str], rules:
     for result in reversed(results):
         try:
             rule = rules.of(str(result.name))
-            if rule is not None and rule.rewrite and not rule.silent:
+            if rule is not None and is_rewritten(rule):
                 pending.rewrites.append(rewrite_of(rule, result, inputs.get(result.call_id, {})))
             else:
                 pending.without_rule.append(result)

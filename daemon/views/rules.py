@@ -1,7 +1,8 @@
 """The user's rules for the results of each tool: the tables `[tools.NAME]` of the configuration.
 
-`"*"` applies to every tool, key by key, unless the tool's own table has the key. Without a rule, users see what the
-model sees. `results.py` applies the rules.
+`"*"` applies to every tool, key by key, unless the tool's own table has the key. Where several keys of a rule could
+decide, `silent` comes before `ask`, `ask` before `rewrite`, and `template` before `max_chars`. Without a rule, users
+see what the model sees. `results.py` applies the rules.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ class ToolRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     silent: bool | None = None
     """Show the user nothing of a result. Results that did not complete are shown anyway."""
+    visible: bool | None = None
+    """False: as `silent`, and do not show the user the calls either."""
     ask: bool | None = None
-    """Show the user the title only, and the result on request."""
+    """Show the user the title only, and the result on request. It is not rewritten."""
     max_chars: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """Show the user so many code points of the result's text; 0: all."""
     template: str | None = None
@@ -65,6 +68,7 @@ class Rule(NamedTuple):
     template: Template
     rewrite: tuple[str, ...]
     mime_type: str | None
+    visible: bool
 
 
 class Rules:
@@ -94,12 +98,13 @@ class Rules:
         # An unknown tool may be an MCP server's, so it is rewritten only if its own table says so.
         is_named = name in _CANONICAL or (own.rewrite is not None and name != EVERY_TOOL)
         rule = Rule(
-            silent=bool(merged.silent),
+            silent=bool(merged.silent) or merged.visible is False,
             ask=bool(merged.ask),
             max_chars=merged.max_chars or 0,
             template=parse_template(merged.template or ""),
             rewrite=merged.rewrite or () if is_named and not name.startswith(MCP) else (),
             mime_type=merged.mime_type,
+            visible=merged.visible is not False,
         )
         return rule if any(rule[:5]) else None
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from tooltap.daemon.journal.interface import MAX_SLICE, Journal
-from tooltap.protocol.events import OutputRef
+from tooltap.protocol.events import AnyEvent, Display, Event, EventHead, OutputRef, ToolResult, ToolUpdate
+from tooltap.protocol.filters import Filter
 from tooltap.protocol.model_view import bodies_of, model_blocks
 
 View: TypeAlias = Literal["assistant", "display", "raw"]
@@ -83,6 +86,132 @@ async def whole_body(journal: Journal, output_id: str) -> bytes | None:
         parts.append(part.data)
         size, total = size + len(part.data), part.total
     return b"".join(parts)
+
+
+DISPLAY_TEXTS = ("text/", "application/json")
+"""Prefixes of the MIME types of displays that are texts."""
+
+
+async def whole_event(event: dict[str, Any], journal: Journal, limit: int) -> dict[str, Any]:
+    """Return the event with truncated texts replaced by their output bodies, up to `limit` bytes in all. `outputs` of
+    the returned event has what is still truncated. Raises `JournalError`."""
+    outputs: dict[str, Any] = event.get("outputs") or {}
+    whole = copy.deepcopy(event)
+    left = dict(outputs)
+    for pointer, ref in sorted(outputs.items(), key=lambda one: one[0].count("/")):  # an object before what is in it
+        if ref["bytes"] > limit:
+            continue
+        data = await whole_body(journal, ref["outputId"])
+        if data is not None and _put(whole, pointer, _value(data, ref["mimeType"])):
+            limit -= len(data)
+            del left[pointer]
+    whole["outputs"] = left
+    await _read_display(whole.get("display") or {}, journal, limit)
+    return whole
+
+
+async def _read_display(display: dict[str, Any], journal: Journal, limit: int) -> None:
+    """Replace the reference to a display's output body by its text, if it is a text of at most `limit` bytes."""
+    is_text = (display.get("mimeType") or "text/plain").startswith(DISPLAY_TEXTS)
+    if "text" in display or "outputId" not in display or not is_text or display.get("bytes", 0) > limit:
+        return
+    data = await whole_body(journal, display["outputId"])
+    if data is not None:
+        display["text"] = data.decode("utf-8", "replace")
+        del display["outputId"]
+
+
+def _value(data: bytes, mime_type: str) -> Any:
+    if mime_type == "application/json":
+        try:
+            return msgspec.json.decode(data)
+        except (msgspec.DecodeError, RecursionError):
+            pass
+    return data.decode("utf-8", "replace")
+
+
+def _put(event: dict[str, Any], pointer: str, value: Any) -> bool:
+    """Set the value at a JSON pointer; return False if the pointer leads nowhere."""
+    *steps, last = (step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
+    holder: Any = event
+    for step in steps:
+        if isinstance(holder, list):
+            holder = holder[int(step)] if step.isdecimal() and int(step) < len(holder) else None
+        else:
+            holder = holder.get(step) if isinstance(holder, dict) else None
+    if isinstance(holder, list) and last.isdecimal() and int(last) < len(holder):
+        holder[int(last)] = value
+    elif isinstance(holder, dict):
+        holder[last] = value
+    else:
+        return False
+    return True
+
+
+# -- views that were made after their results -------------------------------------------------------------------------
+
+
+LATER_BYTES = 33_554_432
+"""Maximum bytes of such views that a reader holds. Further ones follow their results as updates."""
+
+
+def view_id(result_id: str) -> str:
+    """Return the id of the event that carries the view a command made of a result. No line produces that event, so its
+    id derives from the result's."""
+    place, _, index = result_id.rpartition(":")
+    return f"{place}d:{index}"
+
+
+async def view_made_later(result: Mapping[str, Any], journal: Journal) -> dict[str, Any] | None:
+    """Return the `display` that a command made of a result after that was journaled; None if there is none, or if the
+    user sees the result only on request. Raises `JournalError`."""
+    if result.get("ask"):
+        return None
+    after, wanted = result["seq"], view_id(result["id"])
+    updates = Filter(stream=(result["stream"],), kind=("tool-update",), tool=(result["name"],))
+    while after < journal.latest:
+        found, after = await journal.read(after, updates)
+        for update in (msgspec.json.decode(one.body) for one in found):
+            if update["id"] == wanted:
+                display: dict[str, Any] = update["display"]
+                return display
+    return None
+
+
+class LaterViews:
+    """Gives results the views that commands made of them later, so that a reader of a whole session shows each result
+    once, as its user sees it.
+
+        for event in updates:                 # all `tool-update` events of the session
+            views.note(event)
+        for event in events:                  # all events, in order
+            if not views.is_given(event):
+                show(views.put(event))
+    """
+
+    def __init__(self) -> None:
+        self._displays: dict[str, Display] = {}
+        self._given: set[str] = set()
+        self._bytes = 0
+
+    def note(self, update: Event) -> None:
+        """Remember the view that an update carries, if any."""
+        if isinstance(update, ToolUpdate) and update.display is not None:
+            self._bytes += len((update.display.text or "").encode())
+            if self._bytes <= LATER_BYTES:
+                self._displays[update.id] = update.display
+
+    def put(self, event: AnyEvent) -> AnyEvent:
+        """Return the event, a result with its view."""
+        display = self._displays.pop(view_id(event.id), None) if isinstance(event, ToolResult) else None
+        if not isinstance(event, ToolResult) or display is None:
+            return event
+        self._given.add(view_id(event.id))
+        return event if event.ask or event.silent else msgspec.structs.replace(event, display=display)
+
+    def is_given(self, event: Event | EventHead) -> bool:
+        """Return whether a result has got the view that this update carries."""
+        return event.id in self._given
 
 
 # -- the text of a result ---------------------------------------------------------------------------------------------

@@ -205,6 +205,12 @@ class StreamNormalizer:
         return self._parser.state.times.stated is not None
 
     @property
+    def cwd(self) -> str | None:
+        """The folder in which the agent works, as far as the lines have stated it."""
+        cwd: str | None = self._parser.state.cwd
+        return cwd
+
+    @property
     def needs_prompt(self) -> bool:
         """Whether no event has the prompt of the context yet."""
         return self._prompt.stage == "due"

@@ -29,7 +29,7 @@ CODEX = DEMO / "codex.jsonl"
 
 def environment(**changes: str) -> dict[str, str]:
     """Return the environment of the tests, without variables that affect the commands."""
-    dropped = ("TOOLTAP_SOCKET", "NO_COLOR", "HAPPIER_STACK_TOOL_TRACE")
+    dropped = ("TOOLTAP_SOCKET", "NO_COLOR", "TOOLTAP_TRACE", "HAPPIER_STACK_TOOL_TRACE")
     return {name: value for name, value in os.environ.items() if name not in dropped} | changes
 
 

@@ -236,7 +236,7 @@ def test_mcp_settings_are_valid() -> None:
 
 @pytest.mark.parametrize(
     ("page", "rules"),
-    [("how-to/view-rules.md", "it has rules for 5 tools"), ("reference/settings.md", "")],
+    [("how-to/view-rules.md", "it has rules for 6 tools"), ("reference/settings.md", "")],
 )
 def test_configurations_are_valid(page: str, rules: str, tmp_path: Path) -> None:
     file = tmp_path / "tooltap.toml"

@@ -13,7 +13,7 @@ from tests.same_task import FIXTURES
 from tooltap.daemon.show.skins.display import display_of
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context
-from tooltap.protocol.display import DisplayEvent, DisplayText, DisplayToolUse
+from tooltap.protocol.display import DisplayEvent, DisplaySession, DisplayText, DisplayToolUse
 from tooltap.protocol.events import Event, Message, PermissionRequest, Reasoning, ToolResult, Usage
 from tooltap.testing import normalize, read_recording
 
@@ -96,4 +96,4 @@ def test_us5_response_emits_all_display_events_at_once() -> None:
     events = normalize("openai-chat", read_recording(path.read_bytes()))
     of_response = [type(one) for line, one in shown(events) if line == 2]
 
-    assert of_response == [DisplayText, DisplayToolUse]
+    assert of_response == [DisplaySession, DisplayText, DisplayToolUse]

@@ -1,8 +1,9 @@
 """Traces: the record of a raw line, the files, which are rotated, and the thread that writes them.
 
 A trace is JSONL, with one record for each raw line, in full length, with secrets masked.
-`HAPPIER_STACK_TOOL_TRACE` (1, true, yes, on) switches it on. The file is `HAPPIER_STACK_TOOL_TRACE_FILE`, else a new
-one in `HAPPIER_STACK_TOOL_TRACE_DIR`, else in `$HAPPIER_HOME_DIR/tool-traces` (home `~/.happier`).
+`TOOLTAP_TRACE` (1, true, yes, on) switches it on. The file is `TOOLTAP_TRACE_FILE`, else a new one in
+`TOOLTAP_TRACE_DIR`, else in `$HAPPIER_HOME_DIR/tool-traces` (home `~/.happier`). Without them, Happier's apply:
+`HAPPIER_STACK_TOOL_TRACE`, `…_FILE` and `…_DIR`.
 
 The thread masks, encodes and writes the records in batches. A trace never raises an exception or delays ingest: records
 that cannot be written, because the disk is full or too slow, are dropped and counted, and a warning is logged once.
@@ -297,14 +298,21 @@ CLOSE_TIMEOUT = 2.0
 """Seconds to wait for the disk when the daemon exits."""
 
 
+PREFIXES = ("TOOLTAP_TRACE", "HAPPIER_STACK_TOOL_TRACE")
+"""The environment variables of which each is a switch, with `_FILE` and `_DIR` for the place; ours come first."""
+
+
 def trace_path(environ: Mapping[str, str], now: datetime, pid: int) -> Path | None:
     """The path of the trace that the environment requests; None if it requests none."""
-    if environ.get("HAPPIER_STACK_TOOL_TRACE", "").lower() not in ON:
+    if next(filter(None, map(environ.get, PREFIXES)), "").lower() not in ON:
         return None
-    if file := environ.get("HAPPIER_STACK_TOOL_TRACE_FILE"):
-        return Path(file).expanduser()
-    if not (folder := environ.get("HAPPIER_STACK_TOOL_TRACE_DIR")):
-        folder = f"{environ.get('HAPPIER_HOME_DIR') or '~/.happier'}/tool-traces"
+    folder = f"{environ.get('HAPPIER_HOME_DIR') or '~/.happier'}/tool-traces"
+    for prefix in PREFIXES:
+        if file := environ.get(f"{prefix}_FILE"):
+            return Path(file).expanduser()
+        if stated := environ.get(f"{prefix}_DIR"):
+            folder = stated
+            break
     time = now.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return Path(folder).expanduser() / f"tooltap-{time.replace(':', '-').replace('.', '-')}-pid-{pid}.jsonl"
 

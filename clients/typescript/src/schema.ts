@@ -38,7 +38,9 @@ export type AnyDisplayEvent =
   | DisplayToolUpdate
   | DisplayToolResult
   | DisplayPermission
-  | DisplayNotice;
+  | DisplayNotice
+  | DisplaySession
+  | DisplayTurn;
 
 /** A line to the daemon; `op` says which. */
 export type ClientFrame =
@@ -127,6 +129,8 @@ export interface DisplayToolUse extends DisplayEvent {
   name: string;
   /** The one argument that identifies the call, as one line of at most 40 code points; empty if there is none yet. */
   arg?: string;
+  /** What kind of tool it is, to choose an icon. */
+  family?: "edit" | "mcp" | "other" | "plan" | "read" | "search" | "shell" | "task" | "web";
 }
 
 /** A change of a call: its argument, its progress, its running output (in partials), what the user sees of it. */
@@ -151,6 +155,7 @@ export interface DisplayToolResult extends DisplayEvent {
   name: string;
   status: "cancelled" | "completed" | "denied" | "failed" | "interrupted";
   exitCode?: number;
+  /** As the agent states it. Otherwise take the time from the call's `ts` to this one, without `waitMs`. */
   durationMs?: number;
   /** How long the call waited for the user. */
   waitMs?: number;
@@ -167,6 +172,32 @@ export interface DisplayToolResult extends DisplayEvent {
   async?: boolean;
   final?: boolean;
   replaces?: string;
+  family?: "edit" | "mcp" | "other" | "plan" | "read" | "search" | "shell" | "task" | "web";
+}
+
+/** An answer to choose. The keys are those that agents that speak ACP state. */
+export interface PermissionOption {
+  id?: string;
+  /** The text for the user. */
+  name?: string;
+  /** `allow_once`, `allow_always`, `reject_once`, `reject_always`, or another. */
+  kind?: string;
+}
+
+export interface QuestionOption {
+  label?: string;
+  description?: string;
+}
+
+/** A question to the user. */
+export interface PermissionQuestion {
+  id?: string;
+  question?: string;
+  /** A few words, as a title. */
+  header?: string;
+  /** Several options may be chosen. */
+  multiSelect?: boolean;
+  options?: QuestionOption[];
 }
 
 /** A permission, an answer or a form was requested, or the request is resolved. */
@@ -180,6 +211,18 @@ export interface DisplayPermission extends DisplayEvent {
   title?: string;
   by?: "agent" | "hook" | "policy" | "user";
   message?: string;
+  /** What is requested. */
+  type?: "elicitation" | "permission" | "question";
+  family?: "edit" | "mcp" | "other" | "plan" | "read" | "search" | "shell" | "task" | "web";
+  /** The payload of the canonical tool that is to be called. */
+  input?: Record<string, unknown>;
+  /** The answers that the agent offers; absent if it does not state any. */
+  options?: PermissionOption[];
+  questions?: PermissionQuestion[];
+  /** The option that was chosen. */
+  optionId?: string;
+  /** Question, or its id -> answer. */
+  answers?: Record<string, unknown>;
 }
 
 /**
@@ -192,6 +235,37 @@ export interface DisplayNotice extends DisplayEvent {
   code: string;
   text: string;
   callId?: string;
+  /** How the turn ended; only with the code `turn`. */
+  state?: "cancelled" | "failed";
+  /** Duration of that turn, if the agent states it. */
+  durationMs?: number;
+}
+
+/** A session started, was resumed, changed or ended; only new values are present. */
+export interface DisplaySession extends DisplayEvent {
+  kind: "session";
+  state: "ended" | "resumed" | "started" | "updated";
+  title?: string;
+  model?: string;
+  mode?: string;
+  cwd?: string;
+  branch?: string;
+  agentVersion?: string;
+  /** The name of this session in earlier display events, if its id arrived late. */
+  alias?: string;
+  forkedFrom?: string;
+  parentSession?: string;
+  resumes?: string;
+}
+
+/** A turn started or was completed. The end of one that failed or was cancelled is a notice with the code `turn`. */
+export interface DisplayTurn extends DisplayEvent {
+  kind: "turn";
+  state: "completed" | "started";
+  /** As the agent states it. Otherwise take the time between the `ts` of start and end. */
+  durationMs?: number;
+  /** The turn seems to have ended; if it goes on, its events follow, and another end with the same `turn`. */
+  provisional?: boolean;
 }
 
 /** Where to find the whole of a string that was cut: fetch it with the `output` request. */
@@ -410,6 +484,8 @@ export interface ToolCall extends Event {
   title?: string;
   /** The one argument that identifies the call, as one line of at most 40 code points. */
   preview?: string;
+  /** The user sees nothing of the call, except in the assistant view. */
+  hidden?: boolean;
 }
 
 /** A change of an open call; `input` is the whole new input. As a partial, a `chunk` of its output. */
@@ -426,6 +502,8 @@ export interface ToolUpdate extends Event {
   display?: Display;
   chunk?: Chunk;
   partial?: boolean;
+  /** The user sees nothing of the call. */
+  hidden?: boolean;
 }
 
 /** The outcome of a call. */
@@ -443,6 +521,8 @@ export interface ToolResult extends Event {
   display?: Display;
   /** The user sees nothing of it, except in the assistant view. */
   silent?: boolean;
+  /** The user sees nothing of the call either. A result that did not complete is shown, without its call. */
+  hidden?: boolean;
   /** The user sees only its title, until asking for more. */
   ask?: boolean;
   /** `unknown` if the stream does not say what the model saw. */

@@ -1,7 +1,7 @@
 """Display lines: what a user interface shows of events, the same for every provider.
 
     shown = display_of(event)                            # a `DisplayEvent`, or None where nothing is shown
-    text = display_text(display_events(events))          # everything the assistants wrote, byte for byte
+    text = display_text(display_events(events))          # everything the assistants wrote
 
 One event becomes at most one display line, so order and cursors are those of the events. Only canonical keys are read:
 no parser knows display lines, and another kind is a struct in `tooltap.protocol.display` and an entry in `PROJECTIONS`.
@@ -10,24 +10,32 @@ History that an agent replays was shown before, and becomes none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from tooltap.daemon.formats import distinct_title
+from tooltap.daemon.show.bodies import is_hidden, user_view
 from tooltap.daemon.show.tree import META
-from tooltap.normalizers.tools.registry import shortened
+from tooltap.normalizers.tools.registry import family_of, shortened
+from tooltap.normalizers.wire.values import string
 from tooltap.protocol.display import (
     DisplayEvent,
     DisplayNotice,
     DisplayPermission,
     DisplayPrompt,
     DisplayReasoning,
+    DisplaySession,
     DisplayText,
     DisplayToolResult,
     DisplayToolUpdate,
     DisplayToolUse,
+    DisplayTurn,
+    PermissionOption,
+    PermissionQuestion,
+    QuestionOption,
     encode_display,
 )
 from tooltap.protocol.events import (
@@ -38,6 +46,7 @@ from tooltap.protocol.events import (
     PermissionRequest,
     PermissionResponse,
     Reasoning,
+    SessionEvent,
     ToolCall,
     ToolResult,
     ToolUpdate,
@@ -48,9 +57,15 @@ from tooltap.protocol.events import (
 
 
 def display_of(event: Event) -> DisplayEvent | None:
-    """The display line of an event; None where nothing is shown: usage, session facts, completed turns."""
+    """The display line of an event; None where nothing is shown: usage, calls that a rule hides,
+    and updates without anything visible."""
+    shown = _projected(event)
+    return None if shown is None else _without_escapes(shown)
+
+
+def _projected(event: Event) -> DisplayEvent | None:
     project = PROJECTIONS.get(type(event))
-    return None if project is None or event.replay else project(event)
+    return None if project is None or event.replay or is_hidden(event) else project(event)
 
 
 def display_events(events: Iterable[Event]) -> Iterator[DisplayEvent]:
@@ -61,8 +76,8 @@ def display_events(events: Iterable[Event]) -> Iterator[DisplayEvent]:
 
 
 def display_text(shown: Iterable[DisplayEvent]) -> str:
-    """Everything the assistants and their subagents wrote: whole blocks, concatenated. A truncated block (64 KiB)
-    contributes its head; its `outputs` lead to the rest."""
+    """Everything the assistants and their subagents wrote, without escape sequences: whole blocks, concatenated. A
+    truncated block (64 KiB) contributes its head; its `outputs` lead to the rest."""
     return "".join(one.text for one in shown if isinstance(one, DisplayText) and not one.partial)
 
 
@@ -72,8 +87,31 @@ def display_body(body: bytes) -> bytes | None:
         event = decode(body)
     except msgspec.ValidationError:
         return None  # daemons of two versions may share a journal: a kind that this one does not know
-    shown = display_of(event)
-    return None if shown is None else encode_display(shown)
+    shown = _projected(event)
+    if shown is None:
+        return None
+    return encode_display(_without_escapes(shown) if any(mark in body for mark in ESCAPE_MARKS) else shown)
+
+
+ESCAPE_MARKS = (b"\\u001b", b"\xc2\x9b")
+"""What JSON with an escape sequence contains: ESC, or the control character CSI as UTF-8."""
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, movements
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, links, device controls
+    r"|\x1b[ -/]*[0-~]?|\x9b"
+)
+
+
+def _without_escapes(shown: DisplayEvent) -> DisplayEvent:
+    return msgspec.convert(_cleaned(msgspec.to_builtins(shown)), type(shown))
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return _ESCAPES.sub("", value) if "\x1b" in value or "\x9b" in value else value
+    if isinstance(value, dict):
+        return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+    return [_cleaned(item) for item in value] if isinstance(value, list) else value
 
 
 def _envelope(event: Event, *fields: str) -> dict[str, Any]:
@@ -116,7 +154,11 @@ def _reasoning(event: Reasoning) -> DisplayEvent:
 
 def _tool_call(event: ToolCall) -> DisplayEvent:
     return DisplayToolUse(
-        **_envelope(event), call_id=event.call_id, name=event.name, arg=event.preview or _title(event)
+        **_envelope(event),
+        call_id=event.call_id,
+        name=event.name,
+        arg=event.preview or _title(event),
+        family=family_of(event.name),
     )
 
 
@@ -143,11 +185,11 @@ def _tool_update(event: ToolUpdate) -> DisplayEvent | None:
 
 
 def _tool_result(event: ToolResult) -> DisplayEvent:
-    if event.silent or event.ask:
+    view = user_view(event)
+    if view.remark:
         return DisplayToolResult(**_envelope(event), **_ending(event))
-    display, output = event.display, None
-    if display is None:
-        output = {key: value for key, value in event.output.items() if key not in META}
+    display = event.display if view.caption else view.display
+    output = view.output if display is None else None
     code, error = event.output.get("exit_code"), event.output.get("errorMessage")
     return DisplayToolResult(
         **_envelope(event, "output" if display is None else "display"),
@@ -157,7 +199,7 @@ def _tool_result(event: ToolResult) -> DisplayEvent:
         display=display,
         output=output,
         assistant_view="unknown" if event.assistant_view == "unknown" else None,
-        attachments=event.attachments,
+        attachments=view.attachments,
     )
 
 
@@ -166,6 +208,7 @@ def _ending(event: ToolResult) -> dict[str, Any]:
     return {
         "call_id": event.call_id,
         "name": event.name,
+        "family": family_of(event.name),
         "status": event.status,
         "duration_ms": event.duration_ms,
         "wait_ms": event.wait_ms,
@@ -178,14 +221,46 @@ def _ending(event: ToolResult) -> dict[str, Any]:
 
 
 def _permission_request(event: PermissionRequest) -> DisplayEvent:
+    payload = None if event.input is None else {key: value for key, value in event.input.items() if key not in META}
     return DisplayPermission(
-        **_envelope(event, "title"),
+        **_envelope(event, "title", "input"),
         permission_id=event.permission_id,
         state="requested",
         call_id=event.call_id,
         name=event.name or event.type,
         title=event.title,
+        type=event.type,
+        family=None if event.name is None else family_of(event.name),
+        input=payload,
+        options=None if event.options is None else [_option(one) for one in event.options],
+        questions=None if event.questions is None else [_question(one) for one in event.questions],
     )
+
+
+def _option(option: dict[str, Any]) -> PermissionOption:
+    return PermissionOption(id=_text(option, "id"), name=_text(option, "name"), kind=_text(option, "kind"))
+
+
+def _question(question: dict[str, Any]) -> PermissionQuestion:
+    options = question.get("options")
+    return PermissionQuestion(
+        id=_text(question, "id"),
+        question=_text(question, "question"),
+        header=_text(question, "header"),
+        multi_select=question.get("multiSelect") is True,
+        options=[_question_option(one) for one in options] if isinstance(options, list) else None,
+    )
+
+
+def _question_option(option: Any) -> QuestionOption:
+    """Agents state an option as an object, or only its label."""
+    if not isinstance(option, dict):
+        return QuestionOption(label=string(option))
+    return QuestionOption(label=_text(option, "label"), description=_text(option, "description"))
+
+
+def _text(payload: dict[str, Any], key: str) -> str | None:
+    return string(payload.get(key))
 
 
 def _permission_response(event: PermissionResponse) -> DisplayEvent:
@@ -196,6 +271,8 @@ def _permission_response(event: PermissionResponse) -> DisplayEvent:
         call_id=event.call_id,
         by=event.by,
         message=event.message,
+        option_id=event.option_id,
+        answers=event.answers,
     )
 
 
@@ -205,13 +282,32 @@ def _notice(event: Notice) -> DisplayEvent:
     )
 
 
-def _turn(event: Turn) -> DisplayEvent | None:
-    if event.state not in ("failed", "cancelled"):
-        return None
-    text = f"{event.state}: {event.reason}" if event.reason else event.state
+def _turn(event: Turn) -> DisplayEvent:
+    if event.state == "started" or event.state == "completed":
+        return DisplayTurn(
+            **_envelope(event), state=event.state, duration_ms=event.duration_ms, provisional=event.provisional
+        )
     return DisplayNotice(
-        **_envelope(event), level="error" if event.state == "failed" else "warning", code="turn", text=text
+        **_envelope(event),
+        level="error" if event.state == "failed" else "warning",
+        code="turn",
+        text=f"{event.state}: {event.reason}" if event.reason else event.state,
+        state=event.state,
+        duration_ms=event.duration_ms,
     )
+
+
+def _session(event: SessionEvent) -> DisplayEvent | None:
+    about = {name: getattr(event, name) for name in SESSION_FIELDS}
+    if event.state == "updated" and all(value is None for value in about.values()):
+        return None
+    return DisplaySession(**_envelope(event), state=event.state, **about)
+
+
+SESSION_FIELDS = (
+    *("title", "model", "mode", "cwd", "branch", "agent_version"),
+    *("alias", "forked_from", "parent_session", "resumes"),
+)
 
 
 def _unparsed(event: Unparsed) -> DisplayEvent:
@@ -227,6 +323,7 @@ PROJECTIONS: dict[type[Event], Callable[[Any], DisplayEvent | None]] = {
     PermissionRequest: _permission_request,
     PermissionResponse: _permission_response,
     Notice: _notice,
+    SessionEvent: _session,
     Turn: _turn,
     Unparsed: _unparsed,
 }

@@ -21,10 +21,10 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from tooltap.daemon.formats import counted
+from tooltap.daemon.formats import counted, tool_name
 from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.blocks import HEADER, CallOfResult, RenderContext, short
-from tooltap.daemon.show.bodies import user_text
+from tooltap.daemon.show.bodies import ASK, user_attachments, user_text
 from tooltap.daemon.show.diff import FileDiff, changes_of, near
 from tooltap.daemon.show.shown import Shown, shown_of
 from tooltap.daemon.show.tree import lines_of
@@ -40,6 +40,7 @@ from tooltap.protocol.events import (
     Reasoning,
     ToolCall,
     ToolResult,
+    ToolUpdate,
     Turn,
     Unparsed,
 )
@@ -107,7 +108,7 @@ def call_blocks(call: ToolCall, result: ToolResult | None, state: str = "") -> I
     elif (text := lines_of(without_meta(call.input))) and text.partition(": ")[2] != preview:
         yield _shortened(text)
     if result is not None:
-        yield from _output(result)
+        yield from _output(result, has_change=bool(changes))
 
 
 def result_blocks(event: ToolResult) -> Iterator[str]:
@@ -116,7 +117,16 @@ def result_blocks(event: ToolResult) -> Iterator[str]:
     if shown is None:
         return
     yield f"**{line(shown.title)}** — result, {', '.join(_facts(shown, event))}"
-    yield from _output(event)
+    yield from _output(event, has_change=False)
+
+
+def view_blocks(event: ToolUpdate) -> Iterator[str]:
+    """Yield the blocks of a view that a command made of a result which is written already."""
+    if event.display is None:
+        return
+    yield f"**{line(tool_name(event.name))}** — shown instead of the result"
+    if (text := event.display.text or "").strip():
+        yield _shortened(text)
 
 
 def _facts(shown: Shown | None, event: ToolResult) -> list[str]:
@@ -126,10 +136,12 @@ def _facts(shown: Shown | None, event: ToolResult) -> list[str]:
     return [shown.status, *facts, *(["inferred"] if event.synthetic else [])]
 
 
-def _output(event: ToolResult) -> Iterator[str]:
-    if (text := user_text(event)).strip():
+def _output(event: ToolResult, *, has_change: bool) -> Iterator[str]:
+    if event.ask and not event.silent:
+        yield f"*{ASK}*"
+    if (text := user_text(event, has_change=has_change)).strip():
         yield _shortened(text)
-    yield from _attached(event.attachments)
+    yield from _attached(user_attachments(event))
 
 
 def _shortened(text: str) -> str:

@@ -7,7 +7,6 @@ its output bodies, up to a limit.
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from tooltap.daemon.formats import counted, spent
-from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.sessions.listing import name_of
 from tooltap.daemon.show.blocks import RenderContext, attachments, facts, note, plain
 from tooltap.daemon.show.bodies import typed_text
@@ -31,7 +30,7 @@ from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.files import changes_body
 from tooltap.daemon.show.tree import ValuePath, lines_of, objects_in, texts_in, tree
-from tooltap.daemon.views.select import View, result_text, whole_body, without_meta
+from tooltap.daemon.views.select import View, result_text, view_made_later, whole_event, without_meta
 from tooltap.daemon.web.http.requests import WebError, status_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.fragments import Fragments
@@ -277,66 +276,6 @@ def _at(place: ValuePath) -> str:
     return f" ({place.path})" if place.path else ""
 
 
-TEXTS = ("text/", "application/json")
-"""Prefixes of the MIME types of displays that are texts."""
-
-
-async def whole_event(event: dict[str, Any], journal: Journal, limit: int) -> dict[str, Any]:
-    """Return the event with truncated texts replaced by their output bodies, up to `limit` bytes in all. `outputs` of
-    the returned event has what is still truncated. Raises `JournalError`."""
-    outputs: dict[str, Any] = event.get("outputs") or {}
-    whole = copy.deepcopy(event)
-    left = dict(outputs)
-    for pointer, ref in sorted(outputs.items(), key=lambda one: one[0].count("/")):  # an object before what is in it
-        if ref["bytes"] > limit:
-            continue
-        data = await whole_body(journal, ref["outputId"])
-        if data is not None and _put(whole, pointer, _value(data, ref["mimeType"])):
-            limit -= len(data)
-            del left[pointer]
-    whole["outputs"] = left
-    await _read_display(whole.get("display") or {}, journal, limit)
-    return whole
-
-
-async def _read_display(display: dict[str, Any], journal: Journal, limit: int) -> None:
-    """Replace the reference to a display's output body by its text, if it is a text of at most `limit` bytes."""
-    is_text = (display.get("mimeType") or "text/plain").startswith(TEXTS)
-    if "text" in display or "outputId" not in display or not is_text or display.get("bytes", 0) > limit:
-        return
-    data = await whole_body(journal, display["outputId"])
-    if data is not None:
-        display["text"] = data.decode("utf-8", "replace")
-        del display["outputId"]
-
-
-def _value(data: bytes, mime_type: str) -> Any:
-    if mime_type == "application/json":
-        try:
-            return msgspec.json.decode(data)
-        except (msgspec.DecodeError, RecursionError):
-            pass
-    return data.decode("utf-8", "replace")
-
-
-def _put(event: dict[str, Any], pointer: str, value: Any) -> bool:
-    """Set the value at a JSON pointer; return False if the pointer leads nowhere."""
-    *steps, last = (step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
-    holder: Any = event
-    for step in steps:
-        if isinstance(holder, list):
-            holder = holder[int(step)] if step.isdecimal() and int(step) < len(holder) else None
-        else:
-            holder = holder.get(step) if isinstance(holder, dict) else None
-    if isinstance(holder, list) and last.isdecimal() and int(last) < len(holder):
-        holder[int(last)] = value
-    elif isinstance(holder, dict):
-        holder[last] = value
-    else:
-        return False
-    return True
-
-
 VIEWS: tuple[tuple[View, str], ...] = (
     ("assistant", "what the model saw"),
     ("display", "what the user sees"),
@@ -399,7 +338,9 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
     shown = await fragments.of(sorted({*parts, *states.results}), lambda _: "full")
     before, _ = await services.journal.read_back(seq, session, limit=1)
     after, _ = await services.journal.read(seq, session, max_bytes=1)
-    whole = await whole_event(event, services.journal, WHOLE_BYTES)
+    later = await view_made_later(event, services.journal) if event["kind"] == "tool-result" else None
+    seen = event if later is None else {**event, "display": later}
+    whole = await whole_event(seen, services.journal, WHOLE_BYTES)
 
     def rendered() -> dict[str, Any]:
         return {

@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.command import CLAUDE, CODEX, environment, here, sentence, serving, start, tooltap
 from tests.daemon.constants import VARIABLE
 from tests.daemon.running import Running
@@ -83,7 +85,8 @@ def test_grown_file_is_resumed(daemon: Running, tmp_path: Path) -> None:
 
 def test_replaced_file_is_a_new_stream(daemon: Running, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    for content in (CLAUDE.read_bytes(), CODEX.read_bytes(), CODEX.read_bytes(), b'{"short":1}\n'):
+    short = CLAUDE.read_bytes().splitlines(keepends=True)[0]
+    for content in (CLAUDE.read_bytes(), CODEX.read_bytes(), CODEX.read_bytes(), short):
         log.write_bytes(content)
         assert here("ingest", "--socket", daemon.path, log).returncode == 0
     first, second, third = sorted(streams_of(daemon).values(), key=lambda one: one["updated"])
@@ -123,7 +126,8 @@ def test_piped_lines_arrive_at_once(daemon: Running) -> None:
         assert wire.read()["kind"] == "unparsed"
         ingest.write(b"nor this\n")
         assert wire.read()["text"] == "nor this"
-        assert ingest.end() == (0, b"", b"")
+        what = b"standard input: no line is of the dialect claude-stream; without --dialect it is recognised"
+        assert ingest.end() == (1, b"", b"tooltap: " + what + b"\n")
 
 
 def test_tapped_lines_keep_bytes_and_direction(daemon: Running, tmp_path: Path) -> None:
@@ -156,7 +160,7 @@ def test_line_of_100_mb_is_one_unparsed_event(daemon: Running, tmp_path: Path) -
         for _ in range(100):
             file.write(b"x" * MIB)
         file.write(b"\nnot json")
-    assert tooltap("ingest", "--socket", daemon.path, long).returncode == 0
+    assert tooltap("ingest", "--socket", daemon.path, long).returncode == 1  # no line is understood
     events = events_of(daemon, recording_id(str(long)))
 
     assert [(event["line"], event["reason"], event["bytes"]) for event in events] == [
@@ -183,7 +187,7 @@ def test_restarted_daemon_gets_each_line_once(tmp_path: Path) -> None:
             code, _, errors = ingest.end()
             events = tooltap("tail", "--socket", socket, "--mode", "json", "--after", "start", "--no-follow").stdout
 
-    assert (code, json.loads(errors)["lines"]) == (0, 20_000)
+    assert (code, json.loads(errors)["lines"]) == (1, 20_000)  # no line is understood
     assert [json.loads(line)["line"] for line in events.splitlines()] == list(range(1, 20_001))
 
 
@@ -233,3 +237,29 @@ def test_time_of_a_file_counts_only_where_no_line_states_one(daemon: Running, tm
         times[name] = {event["ts"] for event in events_of(daemon, recording_id(str(path)))}
 
     assert times == {"stated": {1767323045000}, "none": {1780000000000}}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sentence_"),
+    [
+        ("auto", "no line is of a known agent; if you know its dialect, name it with --dialect"),
+        ("codex-exec", "no line is of the dialect codex-exec; without --dialect it is recognised"),
+    ],
+)
+def test_stream_that_is_not_understood_fails(daemon: Running, tmp_path: Path, dialect: str, sentence_: str) -> None:
+    path = tmp_path / "other.jsonl"
+    path.write_text('{"not": "an agent"}\n{"nor": "this"}\n')
+
+    finished = here("ingest", "--socket", daemon.path, "--dialect", dialect, path)
+
+    assert finished.returncode == 1
+    assert f"{path}: {sentence_}" in finished.stderr.decode()
+
+
+def test_stream_of_which_a_part_is_understood_is_none_that_fails(daemon: Running, tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    path.write_bytes(b"a banner\n" + CLAUDE.read_bytes())
+
+    finished = here("ingest", "--socket", daemon.path, path)
+
+    assert (finished.returncode, finished.stderr) == (0, b"")

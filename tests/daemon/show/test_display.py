@@ -14,7 +14,15 @@ from tests.same_task import EDIT, FIXTURES, PROVIDERS, SHELL_FAILS, Session
 from tooltap.daemon.show.skins.display import PROJECTIONS, display_body, display_events, display_of, display_text
 from tooltap.normalizers.core.items import Limits, Produced
 from tooltap.normalizers.stream.bounds import bound
-from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayToolUse, decode_display, encode_display
+from tooltap.protocol.display import (
+    DisplaySession,
+    DisplayText,
+    DisplayToolResult,
+    DisplayToolUse,
+    DisplayTurn,
+    decode_display,
+    encode_display,
+)
 from tooltap.protocol.events import AnyEvent, Event, Message, decode, encode
 from tooltap.testing import normalize, read_recording
 
@@ -110,7 +118,8 @@ def test_blocks_of_one_line_keep_order() -> None:
     ]
     message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": blocks}
     line = orjson.dumps({"type": "assistant", "message": message, "session_id": "s"})
-    shown = list(display_events(normalize("claude-stream", read_recording(line + b"\n"))))
+    events = normalize("claude-stream", read_recording(line + b"\n"))
+    shown = [one for one in display_events(events) if not isinstance(one, DisplaySession | DisplayTurn)]
 
     assert [type(one).__name__ for one in shown[:5]] == ["DisplayText", "DisplayToolUse"] * 2 + ["DisplayText"]
     assert [getattr(one, "text", "") or getattr(one, "name", "") for one in shown[:5]] == [
@@ -149,19 +158,42 @@ def test_fields_have_no_renderer_glyphs(path: Any) -> None:
 
 
 RUNNING = {**CALL, "input": {}, "status": "running"}
-ASKED = {"permissionId": "p", "type": "permission", **CALL, "title": "ls"}
+OF_SHELL = {**CALL, "family": "shell"}
+ASKED = {
+    "permissionId": "p",
+    "type": "permission",
+    **CALL,
+    "title": "ls",
+    "input": {"command": "ls", "_raw": {"a": 1}},
+    "options": [{"id": "a", "name": "Allow", "kind": "allow_once", "more": 1}],
+}
+FAILED = {"level": "error", "text": "failed: limit", "state": "failed"}
+CANCELLED = {"level": "warning", "text": "cancelled", "state": "cancelled"}
+QUESTIONS = [
+    {
+        "id": "q",
+        "question": "Which?",
+        "header": "Colour",
+        "multiSelect": True,
+        "options": [{"label": "Red", "description": "warm"}, "Blue"],
+    }
+]
 
 
 @pytest.mark.parametrize(
     ("kind", "fields", "shown"),
     [
-        ("message", {"role": "assistant", "text": "a\r\n\x1b[1mb"}, {"kind": "text", "text": "a\r\n\x1b[1mb"}),
+        ("message", {"role": "assistant", "text": "a\r\n\x1b[1mb"}, {"kind": "text", "text": "a\r\nb"}),
         ("message", {"role": "user", "text": "do"}, {"kind": "prompt", "role": "user", "text": "do"}),
         ("reasoning", {"text": "Hm."}, {"kind": "reasoning", "text": "Hm."}),
-        ("tool-call", {**RUNNING, "preview": "ls", "title": "List"}, {"kind": "tool_use", **CALL, "arg": "ls"}),
-        ("tool-call", {**RUNNING, "title": "List\x1b[31m\n" + "x" * 99}, {"kind": "tool_use", **CALL, "arg": LISTED}),
-        ("tool-call", {**RUNNING, "title": "bash"}, {"kind": "tool_use", **CALL}),
-        ("tool-call", {**RUNNING, "title": "Terminal", "status": "pending"}, {"kind": "tool_use", **CALL}),
+        ("tool-call", {**RUNNING, "preview": "ls", "title": "List"}, {"kind": "tool_use", **OF_SHELL, "arg": "ls"}),
+        (
+            "tool-call",
+            {**RUNNING, "title": "List\x1b[31m\n" + "x" * 99},
+            {"kind": "tool_use", **OF_SHELL, "arg": LISTED},
+        ),
+        ("tool-call", {**RUNNING, "title": "bash"}, {"kind": "tool_use", **OF_SHELL}),
+        ("tool-call", {**RUNNING, "title": "Terminal", "status": "pending"}, {"kind": "tool_use", **OF_SHELL}),
         ("tool-update", {**CALL, "preview": "ls"}, {"kind": "tool_update", **CALL, "arg": "ls"}),
         ("tool-update", {**CALL, "status": "running"}, {"kind": "tool_update", **CALL, "status": "running"}),
         ("tool-update", {**CALL, "progress": HALF}, {"kind": "tool_update", **CALL, "progress": HALF}),
@@ -169,29 +201,75 @@ ASKED = {"permissionId": "p", "type": "permission", **CALL, "title": "ls"}
         (
             "permission-request",
             ASKED,
-            {"kind": "permission", "permissionId": "p", "state": "requested", **CALL, "title": "ls"},
+            {
+                "kind": "permission",
+                "permissionId": "p",
+                "state": "requested",
+                "type": "permission",
+                **OF_SHELL,
+                "title": "ls",
+                "input": {"command": "ls"},
+                "options": [{"id": "a", "name": "Allow", "kind": "allow_once"}],
+            },
         ),
         (
             "permission-request",
-            {"permissionId": "p", "type": "question"},
-            {"kind": "permission", "permissionId": "p", "state": "requested", "name": "question"},
+            {"permissionId": "p", "type": "question", "questions": QUESTIONS},
+            {
+                "kind": "permission",
+                "permissionId": "p",
+                "state": "requested",
+                "type": "question",
+                "name": "question",
+                "questions": [
+                    {
+                        "id": "q",
+                        "question": "Which?",
+                        "header": "Colour",
+                        "multiSelect": True,
+                        "options": [{"label": "Red", "description": "warm"}, {"label": "Blue"}],
+                    }
+                ],
+            },
         ),
         (
             "permission-response",
             {"permissionId": "p", "outcome": "denied", "by": "user", "message": "no"},
             {"kind": "permission", "permissionId": "p", "state": "denied", "by": "user", "message": "no"},
         ),
+        (
+            "permission-response",
+            {"permissionId": "p", "outcome": "answered", "optionId": "a", "answers": {"Which?": "Red"}},
+            {
+                "kind": "permission",
+                "permissionId": "p",
+                "state": "answered",
+                "optionId": "a",
+                "answers": {"Which?": "Red"},
+            },
+        ),
         ("notice", {"level": "info", "code": "hook", "text": "x"}, NOTICE | {"level": "info", "code": "hook"}),
-        ("turn", {"state": "failed", "reason": "limit"}, NOTICE | {"level": "error", "text": "failed: limit"}),
-        ("turn", {"state": "cancelled"}, NOTICE | {"level": "warning", "text": "cancelled"}),
+        ("turn", {"state": "failed", "reason": "limit"}, NOTICE | FAILED),
+        ("turn", {"state": "cancelled", "durationMs": 5}, NOTICE | CANCELLED | {"durationMs": 5}),
         (
             "unparsed",
             {"reason": "not-json", "text": "x", "bytes": 1},
             NOTICE | {"level": "warning", "code": "unparsed", "text": "not-json: x"},
         ),
-        ("turn", {"state": "completed"}, None),
+        ("turn", {"state": "started"}, {"kind": "turn", "state": "started"}),
+        (
+            "turn",
+            {"state": "completed", "durationMs": 5, "provisional": True},
+            {"kind": "turn", "state": "completed", "durationMs": 5, "provisional": True},
+        ),
         ("tool-update", {**CALL, "input": {}}, None),
-        ("session", {"state": "started"}, None),
+        (
+            "session",
+            {"state": "started", "title": "Fix", "cwd": "/w", "model": "m", "alias": "run-1", "tools": ["Bash"]},
+            {"kind": "session", "state": "started", "title": "Fix", "cwd": "/w", "model": "m", "alias": "run-1"},
+        ),
+        ("session", {"state": "ended"}, {"kind": "session", "state": "ended"}),
+        ("session", {"state": "updated", "tools": ["Bash"]}, None),
         ("usage", {"scope": "turn"}, None),
         ("message", {"role": "assistant", "text": "again", "replay": True}, None),
     ],
@@ -229,7 +307,35 @@ def test_display_line_by_kind(kind: str, fields: dict[str, Any], shown: dict[str
 def test_result_shows_display_else_output(fields: dict[str, Any], shown: dict[str, Any]) -> None:
     result = {**CALL, "status": "completed", "isError": False, **fields, "output": {**fields["output"], **HAPPY}}
 
-    assert displayed("tool-result", **result) == {"kind": "tool_result", **CALL, "status": "completed", **shown}
+    assert displayed("tool-result", **result) == {"kind": "tool_result", **OF_SHELL, "status": "completed", **shown}
+
+
+HOSTILE = "a\x1b[5mb\x1b]0;title\x07c\x9b31md\x1bPq\x1b\\e\x1b(Bf\x1b[0"
+"""Colours, a title, an 8-bit sequence, a device control, a character set, and a sequence that is cut."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("message", {"role": "assistant", "text": HOSTILE}),
+        ("reasoning", {"text": HOSTILE}),
+        ("tool-call", {**RUNNING, "name": HOSTILE, "preview": "ls"}),
+        ("tool-update", {**CALL, "display": {"origin": "rewriter", "text": HOSTILE}}),
+        ("tool-update", {**CALL, "chunk": {"stream": "stdout", "text": HOSTILE, "offset": 0}, "partial": True}),
+        ("tool-result", {**CALL, "status": "completed", "isError": False, "output": {HOSTILE: [{"a": HOSTILE}]}}),
+        ("permission-request", {**ASKED, "options": [{"name": HOSTILE}]}),
+        ("notice", {"level": "info", "code": "hook", "text": HOSTILE}),
+        ("session", {"state": "started", "title": HOSTILE}),
+    ],
+)
+def test_no_field_has_an_escape_sequence(kind: str, fields: dict[str, Any]) -> None:
+    shown = display_of(event(kind, **fields))
+    body = display_body(encode(event(kind, **fields)))
+
+    assert shown is not None
+    assert body == encode_display(shown)
+    assert "abcdef" in body.decode()
+    assert not re.search(r"[\x1b\x9b]", str(orjson.loads(body)))
 
 
 def test_partial_is_marked() -> None:
@@ -296,4 +402,4 @@ def test_unknown_kind_is_left_out() -> None:
 def test_every_kind_is_projected_or_excluded() -> None:
     shown = {str(kind.__struct_config__.tag) for kind in PROJECTIONS}
 
-    assert {str(kind.__struct_config__.tag) for kind in get_args(AnyEvent)} - shown == {"session", "usage"}
+    assert {str(kind.__struct_config__.tag) for kind in get_args(AnyEvent)} - shown == {"usage"}

@@ -12,7 +12,7 @@ from tooltap.daemon.show.shown import Fragment, Slot, card_key, fragment_of, key
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import MAX_DEPTH, Card, Nesting, nest
 from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.events import Notice, PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate
+from tooltap.protocol.events import Display, Notice, PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate
 
 
 def fragments(*produced: Produced) -> list[Fragment]:
@@ -51,6 +51,17 @@ def shape(cards: list[Card]) -> list[Any]:
 
 def slots(card: Card, slot: Slot) -> list[int]:
     return [one.fragment.seq for one in card.inside.get(slot, [])]
+
+
+def test_view_made_by_a_command_replaces_the_body_of_the_result() -> None:
+    shown = Display(origin="rewriter", text="rewritten")
+    html = card_html(
+        nest(fragments(call("1"), result("1", output={"stdout": "original"}), update("1", display=shown)))[0]
+    )
+
+    assert "rewritten" in html
+    assert "original" not in html
+    assert html.count("completed") == card_html(nest(fragments(call("1"), result("1")))[0]).count("completed")
 
 
 def test_result_is_nested_and_sets_status() -> None:

@@ -65,16 +65,18 @@ class Publisher:
         return done
 
 
-def server(daemon: Daemon, client: str = "claude-code") -> Publisher:
-    publisher = Publisher(daemon, "mcp-1", "display-tools")
-    publisher.send({"type": "display/session", "client": {"name": client, "version": "2"}, "cwd": "/ws"})
+def server(daemon: Daemon, client: str = "claude-code", *, stream: str = "mcp-1", cwd: str = "/ws") -> Publisher:
+    publisher = Publisher(daemon, stream, "display-tools")
+    publisher.send({"type": "display/session", "client": {"name": client, "version": "2"}, "cwd": cwd})
     return publisher
 
 
-def show(publisher: Publisher, call_id: str = "call-1", text: str = TEXT, **result: Any) -> None:
+def show(
+    publisher: Publisher, call_id: str = "call-1", text: str = TEXT, *, output: str = OUTPUT, **result: Any
+) -> None:
     call = {"callId": call_id, "tool": "render_file_contents"}
     publisher.send({"type": "display/call", **call, "arguments": {"path": "package.json"}})
-    display = {"outputId": OUTPUT, "type": "file", "path": "package.json", "mimeType": "application/json"}
+    display = {"outputId": output, "type": "file", "path": "package.json", "mimeType": "application/json"}
     ended = {"status": "completed", "text": text, "durationMs": 3, "display": display, **result}
     publisher.send({"type": "display/result", **call, **ended})
 
@@ -161,6 +163,90 @@ def test_gemini_prints_no_answer_so_the_tool_and_its_argument_decide(daemon: Dae
 
     assert calls(events) == [("tool-call", "S", "t-1"), ("tool-result", "S", "t-1")]
     assert next(event for event in events if event["kind"] == "tool-result")["display"]["outputId"] == OUTPUT
+
+
+GEMINI = "gemini-cli-mcp-client"
+
+
+def gemini(daemon: Daemon, name: str) -> Publisher:
+    """An agent that has called the tool."""
+    publisher = Publisher(daemon, f"run-{name}", "gemini-stream")
+    publisher.send({"type": "init", "session_id": name, "model": "m"}, gemini_asks(f"call-of-{name}"))
+    return publisher
+
+
+def gemini_asks(call_id: str) -> dict[str, Any]:
+    named = {"tool_name": "mcp_tooltap_render_file_contents", "tool_id": call_id}
+    return {"type": "tool_use", **named, "parameters": {"path": "package.json"}}
+
+
+def gemini_gets(call_id: str) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_id": call_id, "status": "success"}
+
+
+def shown_by_call(events: list[dict[str, Any]]) -> dict[str, str | None]:
+    """Return the output that is shown for the result of each call."""
+    results = [event for event in events if event["kind"] == "tool-result"]
+    return {event["callId"]: event.get("display", {}).get("outputId") for event in results}
+
+
+def test_agents_that_show_files_of_one_name_do_not_get_each_others(daemon: Daemon) -> None:
+    """Nothing tells whose file is whose, so neither is joined."""
+    one, other = gemini(daemon, "A"), gemini(daemon, "B")
+    show(server(daemon, GEMINI, stream="mcp-A", cwd="/a"), "shown-A", output="display-A")
+    show(server(daemon, GEMINI, stream="mcp-B", cwd="/b"), "shown-B", output="display-B")
+    other.send(gemini_gets("call-of-B"))
+    one.send(gemini_gets("call-of-A"))
+
+    assert shown_by_call(events_until(daemon, "tool-result", 2)) == {"call-of-A": None, "call-of-B": None}
+
+
+def test_open_call_of_another_agent_may_be_the_one_that_was_shown(daemon: Daemon) -> None:
+    one, other = gemini(daemon, "A"), gemini(daemon, "B")
+    show(server(daemon, GEMINI), output="display-A")
+    other.send(gemini_gets("call-of-B"))
+    one.send(gemini_gets("call-of-A"))
+
+    assert shown_by_call(events_until(daemon, "tool-result", 2)) == {"call-of-A": None, "call-of-B": None}
+
+
+def test_open_call_of_another_product_is_no_candidate(daemon: Daemon) -> None:
+    one, other = gemini(daemon, "A"), agent(daemon)
+    other.send(asks("toolu_1"))
+    show(server(daemon, GEMINI), output="display-A")
+    one.send(gemini_gets("call-of-A"))
+
+    assert shown_by_call(events_until(daemon, "tool-result")) == {"call-of-A": "display-A"}
+
+
+def test_parallel_calls_of_one_agent_for_one_path_are_not_guessed(daemon: Daemon) -> None:
+    tapped, tools = gemini(daemon, "A"), server(daemon, GEMINI)
+    tapped.send(gemini_asks("second"))
+    show(tools, "shown-1", "Displayed package.json to the user (2 lines)", output="display-1")
+    show(tools, "shown-2", "Displayed package.json to the user (3 lines)", output="display-2")
+    tapped.send(gemini_gets("second"), gemini_gets("call-of-A"))
+
+    assert shown_by_call(events_until(daemon, "tool-result", 2)) == {"call-of-A": None, "second": None}
+
+
+def test_text_of_another_folder_or_product_does_not_match(daemon: Daemon) -> None:
+    """The first agent works in /ws, and is Claude Code."""
+    tapped = agent(daemon)
+    for stream, client, cwd in (("mcp-1", "claude-code", "/other"), ("mcp-2", GEMINI, "/ws")):
+        gemini(daemon, stream)
+        show(server(daemon, client, stream=stream, cwd=cwd), f"shown by {stream}")
+    tapped.send(asks("toolu_1"), gets("toolu_1", meta=False))
+
+    assert shown_by_call(events_until(daemon, "tool-result")) == {"toolu_1": None}
+
+
+def test_text_matches_in_the_folder_of_the_agent(daemon: Daemon) -> None:
+    tapped = agent(daemon)
+    show(server(daemon, stream="mcp-1", cwd="/other"), "shown-1", output="display-1")
+    show(server(daemon, stream="mcp-2", cwd="/ws"), "shown-2", output="display-2")
+    tapped.send(asks("toolu_1"), gets("toolu_1", meta=False))
+
+    assert shown_by_call(events_until(daemon, "tool-result")) == {"toolu_1": "display-2"}
 
 
 def test_without_a_tapped_agent_it_stands_alone(daemon: Daemon) -> None:

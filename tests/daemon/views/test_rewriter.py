@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.daemon.publishing import tapped
 from tests.daemon.running import TIMEOUT, Running
 from tests.daemon.views.viewing import call, ended, history, made_view, publish, result, shell, viewing
 from tooltap.daemon.journal.nats.place import NatsPlace
@@ -361,3 +363,86 @@ def pending(directory: Path) -> dict[str, str]:
     with closing(sqlite3.connect(directory / "journal.db")) as database:
         rows = database.execute("SELECT info FROM streams").fetchall()
     return {result: daemon for (info,) in rows for result, daemon in json.loads(info)["rewriting"].items()}
+
+
+def claude(*answers: tuple[str, str, bool]) -> bytes:
+    """Lines of Claude Code: a call of each tool, with the text that the model gets and whether it is an error."""
+    lines: list[dict[str, Any]] = [{"type": "system", "subtype": "init", "session_id": "S", "tools": [], "model": "m"}]
+    for number, (tool, text, is_error) in enumerate(answers):
+        use = {"type": "tool_use", "id": f"u{number}", "name": tool, "input": {"file_path": "/x", "command": "x"}}
+        got = {"type": "tool_result", "tool_use_id": f"u{number}", "content": text, "is_error": is_error}
+        lines += [
+            {"type": "assistant", "session_id": "S", "message": {"id": f"m{number}", "content": [use]}},
+            {"type": "user", "session_id": "S", "message": {"role": "user", "content": [got]}},
+        ]
+    return b"".join(tapped(line) for line in lines)
+
+
+def publish_claude(daemon: Running, *answers: tuple[str, str, bool]) -> None:
+    wire = daemon.connect()
+    wire.send("ingest", stream="s", framing="tapped", dialect="claude-stream")
+    wire.write(claude(*answers) + b'{"op":"end"}\n')
+    wire.until("done")
+
+
+@pytest.mark.parametrize(
+    ("tool", "seen", "is_error", "text"),
+    [
+        ("Bash", "Exit code 1\nboom", True, "boom"),
+        ("Read", "     1\thello\n     2\tworld", False, "hello\nworld"),
+    ],
+)
+def test_command_reads_what_the_model_saw(tmp_path: Path, tool: str, seen: str, is_error: bool, text: str) -> None:
+    with viewing(tmp_path, {tool: {"rewrite": ["cat"]}}) as daemon:
+        publish_claude(daemon, (tool, seen, is_error))
+        asked = json.loads(made_view(daemon)["display"]["text"])
+
+    assert (asked["modelText"], asked["text"]) == (seen, text)
+
+
+def test_command_reads_all_of_a_long_result(tmp_path: Path) -> None:
+    """The event itself has only the first 65,536 characters."""
+    seen = "".join(f"{number:06}\n" for number in range(15_000))
+    with viewing(tmp_path, {"Bash": {"rewrite": ["cat"]}}) as daemon:
+        publish_claude(daemon, ("Bash", seen, False))
+        display = made_view(daemon)["display"]
+        asked = json.loads(daemon.connect().ask("output", outputId=display["outputId"], length=10**6)["text"])
+
+    assert asked["modelText"] == asked["text"] == seen
+    assert asked["output"]["stdout"] == seen
+    assert not asked.keys() & {"outputs", "incomplete", "textFile", "modelTextFile"}
+
+
+def test_command_reads_a_large_result_from_a_file(tmp_path: Path) -> None:
+    seen = "".join(f"{number:06}\n" for number in range(200_000))
+    script = 'import json, os, sys; d = json.load(sys.stdin); p = d["modelTextFile"]; print(len(d["modelText"]), p); '
+    script += 't = open(p, "rb").read(); print(len(t), t.count(10), d["outputs"].keys() >= {"/output/stdout"})'
+    with viewing(tmp_path, {"Bash": {"rewrite": [sys.executable, "-c", script]}}) as daemon:
+        publish_claude(daemon, ("Bash", seen, False))
+        first, second = made_view(daemon)["display"]["text"].splitlines()
+
+    length, path = first.split()
+    assert (length, second) == ("65536", "1400000 200000 True")
+    assert not Path(path).parent.exists()
+
+
+@pytest.mark.parametrize(("printed", "shown"), [("Exit code 1\\nboom", False), ("boom", True)])
+def test_view_is_stored_if_it_differs_from_what_the_model_saw(tmp_path: Path, printed: str, shown: bool) -> None:
+    with viewing(tmp_path, rewriting(f"cat >/dev/null; printf '{printed}'")) as daemon:
+        publish_claude(daemon, ("Bash", "Exit code 1\nboom", True))
+        wait_idle(daemon, running=0, waiting=0, shown=int(shown), unshown=int(not shown))
+        views = history(daemon, kind=["tool-update"])
+
+    assert [view["display"]["text"] for view in views] == ["boom"] * shown
+
+
+def test_result_to_be_asked_for_is_not_rewritten(tmp_path: Path) -> None:
+    rules = {"*": {"rewrite": shell(f"touch {tmp_path}/ran; echo shown")}, "Bash": {"ask": True}}
+    with viewing(tmp_path, rules) as daemon:
+        [one] = ended(daemon, BASH, PRINTED)
+        asked = daemon.connect().ask("event", seq=one["seq"], view="display")["event"]
+        views = history(daemon, kind=["tool-update"])
+
+    assert (one["ask"], one.get("display"), views) == (True, None, [])
+    assert asked["output"]["stdout"] == "hello\n"
+    assert not (tmp_path / "ran").exists()

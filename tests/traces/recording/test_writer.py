@@ -24,6 +24,13 @@ NOW = datetime(2026, 11, 21, 22, 37, 5, 42_000, tzinfo=UTC)
     ("environ", "expected"),
     [
         ({}, None),
+        ({"TOOLTAP_TRACE": "1", "HAPPIER_HOME_DIR": "/h"}, "/h/tool-traces/{name}"),
+        ({"TOOLTAP_TRACE": "1", "TOOLTAP_TRACE_DIR": "/d"}, "/d/{name}"),
+        ({"TOOLTAP_TRACE": "1", "TOOLTAP_TRACE_DIR": "/d", "TOOLTAP_TRACE_FILE": "/x/t.jsonl"}, "/x/t.jsonl"),
+        ({"TOOLTAP_TRACE": "0", "HAPPIER_STACK_TOOL_TRACE": "1"}, None),
+        ({"TOOLTAP_TRACE": "", "HAPPIER_STACK_TOOL_TRACE": "1", "TOOLTAP_TRACE_DIR": "/d"}, "/d/{name}"),
+        ({"TOOLTAP_TRACE": "1", "TOOLTAP_TRACE_DIR": "/d", "HAPPIER_STACK_TOOL_TRACE_FILE": "/x"}, "/d/{name}"),
+        ({"TOOLTAP_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": "/x/t.jsonl"}, "/x/t.jsonl"),
         ({"HAPPIER_STACK_TOOL_TRACE": "0", "HAPPIER_STACK_TOOL_TRACE_FILE": "/x/t.jsonl"}, None),
         ({"HAPPIER_STACK_TOOL_TRACE_FILE": "/x/t.jsonl"}, None),
         ({"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_HOME_DIR": "/h"}, "/h/tool-traces/{name}"),

@@ -93,7 +93,7 @@ def test_pages_of_display_events(daemon: Running, browser: Browser) -> None:
     shown = b",".join(socket_lines(daemon, **{"as": "display"}))
     assert b'{"events":[%b],' % shown in browser.get("/api/events?as=display").body
     back = browser.get("/api/events?as=display&before=now").json["events"]
-    assert [one["kind"] for one in back] == ["tool_use", "text"]
+    assert [one["kind"] for one in back] == ["tool_use", "session", "text"]
 
 
 def test_page_is_bounded_but_not_empty(tmp_path: Path) -> None:
