@@ -235,7 +235,7 @@ def test_sessions_keep_their_permissions(dialect: str, yes: str, no: str) -> Non
     wire = WIRES[dialect]
     agents = [*wire.begin("a"), *wire.begin("b"), wire.call("a"), wire.call("b")]
     agents += [_asked(dialect, "a", 10), _asked(dialect, "b", 11)]
-    answers = [{"id": 10, "result": {"decision": no}}, {"id": 11, "result": {"decision": yes}}]
+    answers = [{"jsonrpc": "2.0", "id": 10 + n, "result": {"decision": given}} for n, given in enumerate((no, yes))]
 
     found = _read(dialect, [*((line, "out") for line in agents), *((line, "in") for line in answers)])
 
