@@ -1,7 +1,8 @@
-"""Formatting for people: counts, costs, durations, and names of tools."""
+"""Formatting for people: counts, costs, durations, names of tools, and Markdown that is not rendered."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -118,3 +119,14 @@ def tool_name(name: str) -> str:
 def distinct_title(title: str | None, name: str) -> str:
     """The provider's title of a call; empty if it only repeats the name of the tool."""
     return "" if title is None or title.lower() == name.lower() else title
+
+
+_MARKS = re.compile(
+    r"^[ \t]{0,3}(?:#{1,6}[ \t]+|(?:```|~~~)[^\n]*(?:\n|\Z))|(?<!\w)\*\*(?=\S)([^*\n]*[^*\s])\*\*(?!\w)",
+    re.MULTILINE,
+)
+
+
+def without_marks(text: str) -> str:
+    """Markdown as it reads where it is not rendered: without the marks of headings, code blocks and bold text."""
+    return _MARKS.sub(lambda found: found[1] or "", text)

@@ -19,7 +19,7 @@ import msgspec
 
 from tooltap.cli.common.columns import columns_of, fit, fit_end, wrapped
 from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.daemon.formats import counted, dollars, duration, is_cost_bound, rounded, tool_name
+from tooltap.daemon.formats import counted, dollars, duration, is_cost_bound, rounded, tool_name, without_marks
 from tooltap.daemon.sessions.listing import name_of, origins_of, status_of, successors_of
 from tooltap.daemon.show import blocks, diff
 from tooltap.daemon.show.blocks import RenderContext
@@ -142,7 +142,8 @@ class Transcript:
 
     def _reasoning(self, event: Reasoning) -> None:
         most = None if self._full else REASONING_LINES
-        text = event.text if self._full else " ".join(event.text.split())
+        text = without_marks(event.text)
+        text = text if self._full else " ".join(text.split())
         lines = plain_lines(text, self._room(event) - 2, most)
         self._put(event, [self._styled(f"{' ' if number else '∴'} {line}", "dim") for number, line in enumerate(lines)])
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from markupsafe import Markup
 
-from tooltap.daemon.formats import counted, distinct_title, dollars, spent, tool_name
+from tooltap.daemon.formats import counted, distinct_title, dollars, spent, tool_name, without_marks
 from tooltap.daemon.show.blocks import HEADER, Body, RenderContext, short
 from tooltap.daemon.show.bodies import (
     context_share,
@@ -202,16 +202,17 @@ def _message(event: Message, context: RenderContext) -> Shown:
     who = {"assistant": ("●", "Assistant"), "user": ("❯", "You"), "system": ("⚙", "System")}[event.role]
     if event.role == "user" and event.agent is not None:
         who = ("❯", "Prompt")  # the parent agent prompts a subagent
+    text = without_marks(event.text) if event.role == "assistant" else event.text
     return Shown(
         *who,
-        preview=_text_preview(event.text, context),
+        preview=_text_preview(text, context),
         facts=_count(event.attachments, "attachment"),
         body=message_body,
     )
 
 
 def _reasoning(event: Reasoning, context: RenderContext) -> Shown:
-    return Shown("✻", "Reasoning", preview=_text_preview(event.text, context), body=reasoning_body)
+    return Shown("✻", "Reasoning", preview=_text_preview(without_marks(event.text), context), body=reasoning_body)
 
 
 def _tool_call(event: ToolCall, context: RenderContext) -> Shown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tooltap.daemon.formats import amount, dollars, rounded, spent
+from tooltap.daemon.formats import amount, dollars, rounded, spent, without_marks
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,16 @@ def test_lower_bound_of_a_cost_is_rounded_down(
 def test_lower_bound_of_tokens_is_rounded_down(number: int, shown: str, in_terminal: str) -> None:
     assert amount(number, is_bound=True) == shown
     assert rounded(number, is_bound=True) == in_terminal
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("**Investigating duplicate queries**\n\nI look.", "Investigating duplicate queries\n\nI look."),
+        ("## Plan\nSee:\n```python\nx = 2**3**4\n```\nDone.", "Plan\nSee:\nx = 2**3**4\nDone."),
+        ("#hashtag and f(**a, **b), 2 ** 3, ***", "#hashtag and f(**a, **b), 2 ** 3, ***"),
+        ("~~~\n", ""),
+    ],
+)
+def test_markdown_that_is_not_rendered(text: str, shown: str) -> None:
+    assert without_marks(text) == shown

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
+from tooltap.daemon.formats import without_marks
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import (
     STATUSES,
@@ -223,7 +224,7 @@ def _said(stored: StoredEvent) -> Said | None:
     event = decode(stored.body)
     if not isinstance(event, Message) or event.role != "assistant" or event.agent is not None:
         return None
-    text = event.text.strip()
+    text = without_marks(event.text).strip()
     return Said(text if len(text) <= WORDS else f"{text[:WORDS]}…", stored.seq, event.ts) if text else None
 
 

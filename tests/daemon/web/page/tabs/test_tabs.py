@@ -115,7 +115,7 @@ def test_what_agents_say_is_inert(daemon: Running, browser: Browser) -> None:
     for name in NAMES:
         for form in ("", "?fragment=1"):
             page = shown(browser, f"/sessions/session-1/{name}{form}")
-            assert len(page.all("script")) == (0 if form else 1)
+            assert len(page.all("script")) == (0 if form else 2)
             assert page.all("img") == []
             assert any("alert(1)" in one.text for one in page.all("div", class_="tab")) is (name != "usage")
             assert not {"\x1b", "\x07"} & set(page.text)
