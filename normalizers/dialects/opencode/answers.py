@@ -129,7 +129,8 @@ def _output(output: Any, metadata: Line, name: str) -> Any:
         return output
     more = ("truncated", "outputPath") if metadata.get("truncated") is True else ()
     stated = {key: metadata[key] for key in more if key in metadata}
-    return {"stdout": output, "exit_code": whole(metadata.get("exit")), **stated}
+    code = whole(metadata.get("exit", metadata.get("exitCode")))  # `exitCode`: banteg/takopi, `opencode_run_json.jsonl`
+    return {"stdout": output, "exit_code": code, **stated}
 
 
 def listing(display: Line) -> dict[str, Any] | None:

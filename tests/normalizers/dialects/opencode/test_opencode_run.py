@@ -290,6 +290,16 @@ def test_mcp_tools_of_a_known_server() -> None:
     assert (split.name, split.input["_happy"]["rawToolName"]) == ("mcp__my-server__echo", "my_server_echo")
 
 
+@pytest.mark.parametrize(
+    ("metadata", "code"), [({"exit": 3}, 3), ({"exitCode": 0}, 0), ({"exit": None}, None), ({}, None)]
+)
+def test_exit_code_is_in_the_metadata(metadata: dict[str, Any], code: int | None) -> None:
+    call = tool("bash", "c1", status="completed", input={"command": "x"}, output="a", metadata=metadata)
+    (done,) = of(ToolResult, read("opencode-run", call))
+
+    assert done.output.get("exit_code") == code
+
+
 def test_repeated_result_is_a_duplicate() -> None:
     call = tool("bash", "c1", status="completed", input={"command": "ls"}, output="a", metadata={"exit": 0})
 
