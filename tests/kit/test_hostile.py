@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     rows = [{"file": "none", "dialect": LONG}, {"file": "none", "dialect": HOSTILE}]
     for dialect, recording in RECORDINGS.items():
         lines = [poisoned(json.loads(line)) for line in recording.read_bytes().splitlines()]
-        lines += [{"type": LONG, "method": LONG, HOSTILE: LONG}]
+        lines += [{"type": LONG, "method": LONG, HOSTILE: LONG}] * 3  # so often that it is an alarm
         file = f"{dialect}{HOSTILE[:40].replace('/', '')}.jsonl"
         (folder / file).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         rows.append({"file": file, "dialect": dialect, "provider": HOSTILE, "version": HOSTILE})
