@@ -22,7 +22,7 @@ from tooltap.daemon.sessions.worktrees import project_of_path
 from tooltap.normalizers.changes.content import split_lines
 from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, steps
 from tooltap.normalizers.core.items import Produced
-from tooltap.normalizers.tools.files import absolute
+from tooltap.normalizers.tools.paths import absolute
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import WORK, is_turn_start
 from tooltap.protocol.replies import Session, SessionStatus, StreamState, TurnState

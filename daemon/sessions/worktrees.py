@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from tooltap.normalizers.catalog.registry import worktrees
-from tooltap.normalizers.tools.files import WINDOWS
+from tooltap.normalizers.tools.paths import WINDOWS
 
 _NAME, _NAME_ON_WINDOWS = re.compile(r"[^/]+"), re.compile(r"[^/\\]+")
 _HOMES = frozenset({"home", "users"})

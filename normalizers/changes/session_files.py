@@ -12,7 +12,7 @@ from typing import Any
 
 from tooltap.normalizers.changes.content import Content, hunks_of, split_lines, unified
 from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, steps
-from tooltap.normalizers.tools.files import absolute, relative
+from tooltap.normalizers.tools.paths import absolute, relative
 from tooltap.protocol.replies import ChangeKind, FileChange, FileDiff, Hunk
 
 MAX_TEXT = 1_048_576

@@ -9,7 +9,6 @@ final newline. `move_path` is the new path of a rename.
 
 from __future__ import annotations
 
-import posixpath
 import re
 from typing import Any, NamedTuple
 
@@ -30,41 +29,6 @@ from tooltap.normalizers.tools.payload import (
 )
 from tooltap.normalizers.tools.unified_diff import hunks, split_files
 from tooltap.normalizers.wire.values import between
-
-# -- paths: absolute with the session's directory, and relative to it for people ----------------------------------
-
-WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
-"""The beginning of an absolute path on Windows: a drive, or a share."""
-_DRIVE_IN_URL = re.compile(r"/[A-Za-z]:/")
-
-
-def absolute(path: str, cwd: str | None) -> str:
-    """The absolute path without `.` and `..`; relative if the directory is not known. One on Windows has `/` between
-    its parts and an upper-case drive, as agents differ in both."""
-    if path.startswith("file://"):
-        path = path.removeprefix("file://")
-        path = path[1:] if _DRIVE_IN_URL.match(path) else path
-    if WINDOWS.match(path) or WINDOWS.match(cwd or ""):
-        path, cwd = _with_slashes(path), _with_slashes(cwd or "")
-        if path[1:2] == ":":
-            return posixpath.normpath(path)
-    return posixpath.normpath(posixpath.join(cwd or "", path))
-
-
-def _with_slashes(path: str) -> str:
-    path = path.replace("\\", "/")
-    return path[0].upper() + path[1:] if path[1:2] == ":" else path
-
-
-def relative(path: str, cwd: str | None) -> str:
-    """The path relative to the directory; unchanged if it is outside."""
-    if not cwd:
-        return path
-    if not WINDOWS.match(cwd):
-        return path.removeprefix(f"{cwd.rstrip('/')}/")
-    start = f"{_with_slashes(cwd).rstrip('/')}/"
-    return path[len(start) :] if _with_slashes(path[: len(start)]) == start else path
-
 
 PATH_KEYS = ("file_path", "path", "filepath", "filePath", "absolute_path", "abs_path", "target_file", "file")
 CONTENT_KEYS = ("file_content", "file_text", "new_content", "text", "data", "newText", "new_text", "contents")

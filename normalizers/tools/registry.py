@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from tooltap.normalizers.tools import dialogs, files, search, shell, tasks, web
+from tooltap.normalizers.tools.paths import relative
 from tooltap.normalizers.tools.payload import (
     OF_ERRORS,
     Payload,
@@ -459,7 +460,7 @@ def _path(value: Any, cwd: str | None, length: int) -> str:
             return ""
         first, others = paths[0], len(paths) - 1
     text = _one_line(first)
-    text = files.relative(text, cwd)
+    text = relative(text, cwd)
     if others:
         text = f"{text} +{others}"
     return text if len(text) <= length else f"…{text[1 - length :]}"
