@@ -470,8 +470,7 @@ class CopilotJson(Parser):
             self.background.began(started_task(text), call_id)
         elif call is not None and call.memory and answer.status == "completed":
             started = self.background.running(call.memory.get("task"))
-            ended = task_end(call.name, text, started.name) if started is not None else None
-            if ended is not None:
+            if started is not None and (ended := task_end(call.name, text, started.name)) is not None:
                 self._end_task(started, ended, raw)
         metrics = record(record(data.get("toolTelemetry")).get("metrics"))
         self.read_context(value, metrics, "context_current_tokens", "context_token_limit")
