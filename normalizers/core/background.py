@@ -72,6 +72,10 @@ class Background:
         call = None if task is None else self._calls.get(self._tasks.get(self._key(task), ""))
         return call if call is not None and call.acknowledged else None
 
+    def has_begun(self, call: OpenCall) -> bool:
+        """Return whether a task is known that a call has started."""
+        return call.id in self._tasks.values()
+
     def ended(self, call: OpenCall, answer: Answer, *, raw: Any) -> None:
         """Emit the final result of a call that started a task. `raw`: the object that states the end."""
         self._calls.answer(call, answer, raw=raw, final=True)
