@@ -20,7 +20,7 @@ from tooltap.normalizers.dialects.acp.sessions import Terminal
 from tooltap.normalizers.dialects.claude.answers import read_answer
 from tooltap.normalizers.dialects.claude.answers import started_task as started_claude_task
 from tooltap.normalizers.dialects.claude.answers import task_end as claude_task_end
-from tooltap.normalizers.dialects.codex.answers import by_structure, printed
+from tooltap.normalizers.dialects.codex.answers import agent_end, agent_states, by_structure, printed
 from tooltap.normalizers.dialects.copilot.answers import read_result as read_copilot_result
 from tooltap.normalizers.dialects.copilot.answers import started_task as started_copilot_task
 from tooltap.normalizers.dialects.copilot.answers import task_end as copilot_task_end
@@ -64,6 +64,9 @@ def read_result(
         status = word
     elif stopping and status == "completed" and name in _STOPPED and "exit_code" not in record(answer.value):
         status = "cancelled"
+    if name == "Task" and status == "completed" and (states := agents_stated(use.raw_input)):
+        runs = not any(agent_end(state) for state in states.values())
+        answer = answer.replace(is_async=answer.is_async or runs)
     return answer.replace(status=status, model=msgspec.UNSET)  # ACP speaks to the client, whatever the agent relays
 
 
@@ -308,6 +311,13 @@ def _read_opencode_file(output: str, display: Line) -> Any:
 
 
 # -- what runs in the background --------------------------------------------------------------------------------------
+
+
+def agents_stated(raw_input: Any) -> dict[str, Any]:
+    """Return the states of Codex's agents (thread -> state) in a call that starts, waits for or closes them. codex-acp
+    puts them into the raw input, as its public source has it."""
+    stated = raw_input.get("agentsStates") if isinstance(raw_input, dict) else None
+    return agent_states({"agents_states": stated}) if isinstance(stated, dict) else {}
 
 
 def started_task(update: Line, answer: Answer) -> str | None:

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.background import STEERING, Background, named_task
+from tooltap.normalizers.core.background import STEERING, STOPS, Background, named_task
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import OpenCall
 from tooltap.normalizers.core.writer import Bodies
-from tooltap.normalizers.dialects.acp.answers import printed_so_far, read_result, started_task, task_end
+from tooltap.normalizers.dialects.acp.answers import agents_stated, printed_so_far, read_result, started_task, task_end
 from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, questions, text_of
 from tooltap.normalizers.dialects.acp.inputs import (
     KINDS,
@@ -26,6 +26,7 @@ from tooltap.normalizers.dialects.acp.inputs import (
 )
 from tooltap.normalizers.dialects.acp.sessions import AcpSessions, AcpState, PendingRequest
 from tooltap.normalizers.dialects.acp.terminals import Terminals, emit_output
+from tooltap.normalizers.dialects.codex.answers import agent_end
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import without_nulls
@@ -312,8 +313,15 @@ class ToolCalls:
 
     def _note_task(self, call_id: str, name: str, use: ToolUse, update: Line, answer: Answer) -> None:
         """Remember the task of a call that runs on; end the call whose task has ended, as this result states."""
+        agents = agents_stated(use.raw_input) if name in ("Task", *STEERING) else {}
         if answer.is_async:
-            self._background.began(started_task(update, answer), call_id)
+            for task in agents or [started_task(update, answer)]:
+                self._background.began(task, call_id)
+        elif agents and name in STEERING:
+            for agent, state in agents.items():
+                started, ended = self._background.running(agent), agent_end(state, stopped=name in STOPS)
+                if started is not None and ended is not None:
+                    self._background.ended(started, ended, raw=update)
         elif name in STEERING and (task := named_task(use.raw_input)) is not None:
             started = self._background.running(task)
             if started is not None and (ended := task_end(name, task, started.name, update, answer)) is not None:

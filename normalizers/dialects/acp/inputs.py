@@ -136,6 +136,8 @@ def _name_in_title(title: str, kind: str, raw: Any) -> str | None:
         if not given:
             is_name = kind == DEFAULT_KIND or type(raw) is dict or _is_known(title, kind)
             return title if is_name else None
+        if title == "wait" and "receiverThreadIds" in raw:  # codex-acp's word for it; Vibe's `wait` sleeps
+            return "wait_agent"
         return title if kind == DEFAULT_KIND and title not in raw.values() and _is_identifier(title) else None
     verb = _VERB_TITLE.fullmatch(title) if given and len(title) <= _TITLE else None
     return verb["name"] if verb and verb["object"] in raw.values() and _is_known(verb["name"]) else None

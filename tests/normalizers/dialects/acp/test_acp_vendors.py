@@ -484,3 +484,44 @@ def test_lineage_survives_a_restart() -> None:
         shown = [item for item in items if isinstance(item, Produced) and item.kind == "tool-call"]
         parents += [msgspec.json.decode(item.body).get("parent") for item in shown]
     assert parents == [None, "t", "t"]
+
+
+def agents_call(call_id: str, title: str, states: dict[str, Any]) -> tuple[Any, Any]:
+    """Lines of a call that starts, waits for or closes agents, in the form of codex-acp's public source."""
+    given = {"prompt": None, "senderThreadId": "t1", "receiverThreadIds": list(states)}
+    begun = {**given, "agentsStates": {}, "status": "inProgress"}
+    ended = {**given, "agentsStates": states, "status": "completed"}
+    return (
+        tool(call_id, kind="other", title=title, status="in_progress", rawInput=begun),
+        tool_update(call_id, title=title, status="completed", rawInput=ended),
+    )
+
+
+@pytest.mark.parametrize(
+    ("title", "name", "state", "status"),
+    [
+        ("wait", "TaskOutput", {"status": "completed", "message": "Line 4."}, "completed"),
+        ("wait", "TaskOutput", {"status": "errored", "message": "No quota."}, "failed"),
+        ("closeAgent", "TaskStop", {"status": "running", "message": None}, "cancelled"),
+    ],
+)
+def test_codex_agent_ends_as_its_state_says(title: str, name: str, state: dict[str, Any], status: str) -> None:
+    found = read(
+        *set_up("codex-acp"),
+        *agents_call("c1", "spawnAgent", {"t2": {"status": "pendingInit", "message": None}}),
+        *agents_call("c2", title, {"t2": state}),
+    )
+    first, other, last = of(ToolResult, found)
+    assert (first.name, first.async_, other.name, other.status) == ("Task", True, name, "completed")
+    assert (last.call_id, last.final, last.status) == ("c1", True, status)
+
+
+def test_codex_agent_that_still_works_runs_on() -> None:
+    running = {"status": "running", "message": None}
+    found = read(
+        *set_up("codex-acp"),
+        *agents_call("c1", "spawnAgent", {"t2": {"status": "pendingInit", "message": None}}),
+        *agents_call("c2", "wait", {"t2": running}),
+    )
+    *_, last = of(ToolResult, found)
+    assert (last.call_id, last.status, last.synthetic) == ("c1", "interrupted", True)
