@@ -488,8 +488,8 @@ def test_lineage_survives_a_restart() -> None:
 
 def agents_call(call_id: str, title: str, states: dict[str, Any]) -> tuple[Any, Any]:
     """Lines of a call that starts, waits for or closes agents, in the form of codex-acp's public source."""
-    given = {"prompt": None, "senderThreadId": "t1", "receiverThreadIds": list(states)}
-    begun = {**given, "agentsStates": {}, "status": "inProgress"}
+    given: dict[str, Any] = {"prompt": None, "senderThreadId": "t1", "receiverThreadIds": list(states)}
+    begun: dict[str, Any] = {**given, "agentsStates": {}, "status": "inProgress"}
     ended = {**given, "agentsStates": states, "status": "completed"}
     return (
         tool(call_id, kind="other", title=title, status="in_progress", rawInput=begun),
