@@ -23,7 +23,7 @@ from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import OpenCall, put
-from tooltap.normalizers.dialects.claude.answers import reported_task, started_task, task_end
+from tooltap.normalizers.dialects.claude.answers import reported_task, task_end
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.wire.values import first_string, record, string, whole
 from tooltap.protocol.events import Notice
@@ -139,9 +139,9 @@ class Tasks:
 
     # -- results of other calls ---------------------------------------------------------------------------------
 
-    def began(self, call_id: str, answer: Answer) -> None:
+    def began(self, call_id: str, task_id: str | None) -> None:
         """Remember the task that an acknowledgement names for its call."""
-        if (task_id := started_task(answer)) is not None:
+        if task_id is not None:
             put(self._state.calls, task_id, self._calls.id_of(call_id), TASKS)
 
     def learn_from(self, name: str, block: Line, answer: Answer, named: str | None) -> None:
