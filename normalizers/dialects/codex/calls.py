@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from tooltap.normalizers.core.background import Background
+from tooltap.normalizers.core.background import POLLS, Background, named_task
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
@@ -60,8 +60,6 @@ _SCRIPT = "exec"
 """Raw name of code mode's tool: JavaScript, from which other tools are called."""
 _SCRIPTS = ("exec_command", "shell_command")
 """Tools that take a command as a text for the shell."""
-_POLLS = {"wait": "cell_id", "write_stdin": "session_id"}
-"""Tool that polls a background process -> its argument that names the process."""
 _MERGED = ("Bash", "SendMessage", "Task", "TaskOutput", "TaskStop", "resume_agent")
 """Tools whose input merges the model's arguments with those of the execution. The arguments are remembered until the
 execution begins."""
@@ -358,8 +356,8 @@ class CodexCalls:
             self._threads.current.script = self._calls.id_of(call_id)
         if (call := self._calls.get(call_id)) is not None and call.name in _MERGED and isinstance(value, dict):
             self._calls.remember(call, value)
-        elif call is not None and name in _POLLS and isinstance(value, dict):
-            self._calls.remember(call, nonempty(value, _POLLS[name]))
+        elif call is not None and call.name in POLLS and (process := named_task(value)) is not None:
+            self._calls.remember(call, {"process": process})
         return skip
 
     @raw_items("custom_tool_call_output", "function_call_output")
@@ -387,8 +385,8 @@ class CodexCalls:
             answer = patch_answer(answer)
         elif call is not None and answer.is_async and (process := process_of(raw.get("output"))) is not None:
             self.remember_process(process, call)
-        elif call is not None and call.raw_name in _POLLS and (ended := end_of_process(raw.get("output"))) is not None:
-            self.process_ended(str(call.memory.get(_POLLS[call.raw_name])), ended)
+        elif call is not None and call.name in POLLS and (ended := end_of_process(raw.get("output"))) is not None:
+            self.process_ended(str(call.memory.get("process")), ended)
         return self.answer(raw, answer, raw_name=first_string(item, "name") or UNKNOWN_TOOL)
 
     def take_picture(self, item: Line) -> bool:
