@@ -7,7 +7,7 @@ showed while it ran. Claude's agent sends Claude's own result.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -18,12 +18,17 @@ from tooltap.normalizers.dialects.acp.content import blocks, text_of, texts_of
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, decoded
 from tooltap.normalizers.dialects.acp.sessions import Terminal
 from tooltap.normalizers.dialects.claude.answers import read_answer
-from tooltap.normalizers.dialects.codex.answers import by_structure, printed
+from tooltap.normalizers.dialects.claude.answers import started_task as started_claude_task
+from tooltap.normalizers.dialects.claude.answers import task_end as claude_task_end
+from tooltap.normalizers.dialects.codex.answers import agent_end, agent_states, by_structure, printed
 from tooltap.normalizers.dialects.copilot.answers import read_result as read_copilot_result
+from tooltap.normalizers.dialects.copilot.answers import started_task as started_copilot_task
+from tooltap.normalizers.dialects.copilot.answers import task_end as copilot_task_end
 from tooltap.normalizers.dialects.kimi.answers import StatedResult
 from tooltap.normalizers.dialects.kimi.answers import read_result as read_kimi_result
 from tooltap.normalizers.dialects.opencode.answers import listing
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
+from tooltap.normalizers.dialects.qwen.answers import started_task as started_qwen_task
 from tooltap.normalizers.dialects.vibe.answers import read_state
 from tooltap.normalizers.tools.outcome import failure_or, stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.payload import by_view
@@ -59,6 +64,9 @@ def read_result(
         status = word
     elif stopping and status == "completed" and name in _STOPPED and "exit_code" not in record(answer.value):
         status = "cancelled"
+    if name == "Task" and status == "completed" and (states := agents_stated(use.raw_input)):
+        runs = not any(agent_end(state) for state in states.values())
+        answer = answer.replace(is_async=answer.is_async or runs)
     return answer.replace(status=status, model=msgspec.UNSET)  # ACP speaks to the client, whatever the agent relays
 
 
@@ -302,6 +310,40 @@ def _read_opencode_file(output: str, display: Line) -> Any:
     return {"file": {key: item for key, item in file.items() if item is not None}}
 
 
+# -- what runs in the background --------------------------------------------------------------------------------------
+
+
+def agents_stated(raw_input: Any) -> dict[str, Any]:
+    """Return the states of Codex's agents (thread -> state) in a call that starts, waits for or closes them. codex-acp
+    puts them into the raw input, as its public source has it."""
+    stated = raw_input.get("agentsStates") if isinstance(raw_input, dict) else None
+    return agent_states({"agents_states": stated}) if isinstance(stated, dict) else {}
+
+
+def started_task(update: Line, answer: Answer) -> str | None:
+    """Return the id of the task (a command or a subagent) that the result which acknowledges its start names."""
+    text = text_of(update.get("content")) or ""
+    return started_claude_task(answer) or started_copilot_task(text) or started_qwen_task(text)
+
+
+def task_end(tool: str, task: str, of: str, update: Line, answer: Answer) -> Answer | None:
+    """Read the end of a task from the result of another call; None while the task runs.
+
+    `tool`: the canonical tool of that call, which polled or stopped `task`; `of`: that of the call that started it."""
+    if answer.status != "completed":
+        return None
+    if isinstance(record(update.get("_meta")).get("claudeCode"), dict):
+        return claude_task_end(tool, answer, of)
+    raw = record(update.get("rawOutput"))
+    for mark in records(raw.get("contents")):
+        if mark.get("type") == _SHELL_ENDED and mark.get("shellId") == task:
+            code = whole(mark.get("exitCode"))
+            stated = {} if code is None else {"exit_code": code}
+            error = f"shellId: {task} completed with exit code {code}" if code else None
+            return Answer({"stdout": string(mark.get("outputPreview")) or "", **stated}, error=error)
+    return copilot_task_end(tool, first_string(raw, "content") or text_of(update.get("content")) or "", of)
+
+
 # -- agents that relay their own tools' results ---------------------------------------------------------------------
 #
 # The answers are the same as in their own dialects. Qwen Code's content is the text that its other streams have, and
@@ -398,30 +440,6 @@ def _read_copilot(name: str, stated: RelayedResult) -> Answer | None:
     if name.startswith("mcp__") and (blocks := [mark for mark in marks if mark.get("type") != _SHELL_ENDED]):
         return answer.replace(value={"content": blocks}, display=None)
     return answer
-
-
-_SHELL_STARTED = re.compile(r"<command started in (?:\w+ )?background with shellId: (\S+)>")
-
-
-def started_shell(update: Line) -> str | None:
-    """Return the id of Copilot's background shell from the result that acknowledges its start; None for any other
-    result."""
-    found = _SHELL_STARTED.search(text_of(update.get("content")) or "")
-    return found[1] if found else None
-
-
-def ended_shells(name: str, raw_input: Any, raw_output: Any) -> Iterator[tuple[str, Answer]]:
-    """Yield (shell id, answer of its command) for each background shell whose end this result of another call
-    states."""
-    for mark in records(record(raw_output).get("contents")):
-        shell, code = string(mark.get("shellId")), whole(mark.get("exitCode"))
-        if mark.get("type") == _SHELL_ENDED and shell is not None:
-            stated = {} if code is None else {"exit_code": code}
-            error = f"shellId: {shell} completed with exit code {code}" if code else None
-            yield shell, Answer({"stdout": string(mark.get("outputPreview")) or "", **stated}, error=error)
-    shell = string(record(raw_input).get("shellId"))
-    if name == "KillShell" and shell is not None:
-        yield shell, Answer(None, "cancelled")
 
 
 # -- Vibe 3.0.2 -----------------------------------------------------------------------------------------------------

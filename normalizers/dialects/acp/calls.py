@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.background import STEERING, STOPS, Background, named_task
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import OpenCall, put
+from tooltap.normalizers.core.state import OpenCall
 from tooltap.normalizers.core.writer import Bodies
-from tooltap.normalizers.dialects.acp.answers import ended_shells, printed_so_far, read_result, started_shell
+from tooltap.normalizers.dialects.acp.answers import agents_stated, printed_so_far, read_result, started_task, task_end
 from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, questions, text_of
 from tooltap.normalizers.dialects.acp.inputs import (
     KINDS,
@@ -25,6 +26,7 @@ from tooltap.normalizers.dialects.acp.inputs import (
 )
 from tooltap.normalizers.dialects.acp.sessions import AcpSessions, AcpState, PendingRequest
 from tooltap.normalizers.dialects.acp.terminals import Terminals, emit_output
+from tooltap.normalizers.dialects.codex.answers import agent_end
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import without_nulls
@@ -32,7 +34,6 @@ from tooltap.normalizers.tools.registry import tool_input
 from tooltap.normalizers.wire.values import record, records, string
 from tooltap.protocol.events import OutputRef
 
-SHELLS = 64
 _RUNNING = ("in_progress", "paused")
 _OPEN = (None, "pending", "in_progress", "paused")
 """Statuses of a call that has not ended. All others end it, including v2's `cancelled`."""
@@ -57,6 +58,7 @@ class ToolCalls:
         self._state = state
         self._sessions = sessions
         self._terminals = terminals
+        self._background = Background(parser, parser.calls, state.tasks)
 
     # -- updates ------------------------------------------------------------------------------------------------
 
@@ -297,22 +299,33 @@ class ToolCalls:
         outputs = terminal.printed.outputs("/output/stdout") if terminal else None
         if attachments or outputs or answer.attachments:
             answer = answer.replace(attachments=attachments or None, outputs=outputs)
+        call = self._calls.get(call_id)
         skip = self._calls.answer(call_id, answer, raw=update)
-        if use.terminals and not answer.is_async:
+        relays_claude = isinstance(record(update.get("_meta")).get("claudeCode"), dict)
+        if use.terminals and (relays_claude or not answer.is_async):
             self._terminals.release(use)
+        if answer.is_async and relays_claude and call is not None:  # what it has shown is the acknowledgement
+            use.running, use.terminals, use.response = None, [], None
+            self._calls.remember(call, use.memory())
         if skip is None:
-            self._end_shells(call_id, name, use, update, answer)
+            self._note_task(call_id, name, use, update, answer)
         return skip
 
-    def _end_shells(self, call_id: str, name: str, use: ToolUse, update: Line, answer: Answer) -> None:
-        """Remember the shell of a command that runs on; end the calls whose shells have ended."""
-        shells = self._state.shells
-        if answer.is_async and (shell := started_shell(update)) is not None:
-            put(shells, f"{self._parser.session}/{shell}", call_id, SHELLS)
-        elif shells:
-            for shell, ended in ended_shells(name, use.raw_input, update.get("rawOutput")):
-                if (started := shells.pop(f"{self._parser.session}/{shell}", None)) is not None:
-                    self._calls.answer(started, ended, raw=update)
+    def _note_task(self, call_id: str, name: str, use: ToolUse, update: Line, answer: Answer) -> None:
+        """Remember the task of a call that runs on; end the call whose task has ended, as this result states."""
+        agents = agents_stated(use.raw_input) if name in ("Task", *STEERING) else {}
+        if answer.is_async:
+            for task in agents or [started_task(update, answer)]:
+                self._background.began(task, call_id)
+        elif agents and name in STEERING:
+            for agent, state in agents.items():
+                started, ended = self._background.running(agent), agent_end(state, stopped=name in STOPS)
+                if started is not None and ended is not None:
+                    self._background.ended(started, ended, raw=update)
+        elif name in STEERING and (task := named_task(use.raw_input)) is not None:
+            started = self._background.running(task)
+            if started is not None and (ended := task_end(name, task, started.name, update, answer)) is not None:
+                self._background.ended(started, ended, raw=update)
 
     def _note_todos(self, call: OpenCall, value: Any) -> None:
         """Remember a to-do list: a plan that repeats it is not shown again (OpenCode before 1.0, Vibe, Kimi Code)."""

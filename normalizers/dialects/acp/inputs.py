@@ -136,6 +136,8 @@ def _name_in_title(title: str, kind: str, raw: Any) -> str | None:
         if not given:
             is_name = kind == DEFAULT_KIND or type(raw) is dict or _is_known(title, kind)
             return title if is_name else None
+        if title == "wait" and "receiverThreadIds" in raw:  # codex-acp's word for it; Vibe's `wait` sleeps
+            return "wait_agent"
         return title if kind == DEFAULT_KIND and title not in raw.values() and _is_identifier(title) else None
     verb = _VERB_TITLE.fullmatch(title) if given and len(title) <= _TITLE else None
     return verb["name"] if verb and verb["object"] in raw.values() and _is_known(verb["name"]) else None
@@ -189,6 +191,9 @@ _ONLY_TOOL = (
 )
 """Sets of keys that only one tool has in its input, and that tool: Copilot CLI 1.0.102, as far as no other agent is
 known to send these keys."""
+_OF_READ_AGENT = frozenset({"agent_id", "wait", "timeout"})
+"""Keys that Copilot's `read_agent` has in its input, and nothing else, as exported sessions in public repositories have
+it."""
 _GLOB = re.compile(r"(?:^|/)\*")
 """Glob pattern: no regular expression begins with an asterisk."""
 _SEARCHES_WEB = re.compile(r"(?:Web search|Searching (?:the Web|for: ))", re.IGNORECASE)
@@ -197,15 +202,20 @@ input."""
 
 
 def _name_by_input(title: str, kind: str, raw: dict[str, Any]) -> str | None:
-    """Return the raw name of the tool that the input and title identify, or None."""
-    if kind == "execute":
+    """Return the raw name of the tool that the input and title identify, or None. A call of the kind `execute` runs a
+    command, or steers one that runs (Copilot's `stop_bash`)."""
+    if kind == "execute" and "command" in raw:
         return None
     for beginning, key, name in _BEGINNINGS:
         if key in raw and title.startswith(beginning):
             return name
+    if kind == "execute":
+        return None
     for keys, name in _ONLY_TOOL:
         if keys <= raw.keys():
             return name
+    if "agent_id" in raw and raw.keys() <= _OF_READ_AGENT:
+        return "read_agent"
     if kind == "fetch" and not first_string(raw, "url") and _SEARCHES_WEB.match(title):
         return "web_search"
     pattern = string(raw.get("pattern"))

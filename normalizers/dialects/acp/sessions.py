@@ -79,8 +79,8 @@ class AcpState(State, kw_only=True):
     """Subagent -> id of the call that spawned it, where the wire states only the subagent."""
     requests: dict[str, PendingRequest] = msgspec.field(default_factory=dict)
     """`<side that asked>:<JSON-RPC id>` -> request."""
-    shells: dict[str, str] = msgspec.field(default_factory=dict)
-    """`<session>/<shell>` of a command that runs in the background -> id of its call."""
+    tasks: dict[str, str] = msgspec.field(default_factory=dict)
+    """`<session>/<command or subagent in the background>` -> id of the call that started it."""
     terminals: dict[str, Terminal] = msgspec.field(default_factory=dict)
     servers: list[str] = msgspec.field(default_factory=list)
     """Names of the MCP servers that sessions were set up with."""

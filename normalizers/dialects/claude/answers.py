@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from tooltap.normalizers.core.background import STEERING, STOPS
 from tooltap.normalizers.core.calls import Answer
-from tooltap.normalizers.tools.outcome import empty_output, is_nothing, stated_status, status_in_words
+from tooltap.normalizers.tools.outcome import empty_output, is_nothing, stated_status, status_in_words, status_word
 from tooltap.normalizers.wire.decode import decode_text
-from tooltap.normalizers.wire.values import last_part, record, records, string, strings, whole
+from tooltap.normalizers.wire.values import first_string, last_part, record, records, string, strings, whole
 from tooltap.protocol.events import Display
 
 _EXIT_CODE = re.compile(r"Exit code (-?\d{1,15})(?:\n|$)")
@@ -40,8 +41,8 @@ _NOT_EXECUTED = frozenset({"user-rejected", "permission-rule"})
 """Values of `non_execution_kind` for a refused call."""
 
 _STATING = frozenset({"success", "status", "ok"})
-BACKGROUND_TOOLS = frozenset({"BashOutput", "KillShell", "TaskOutput", "TaskStop"})
-"""Tools that inspect or stop another call, and whose results therefore state that call's progress or end."""
+_STARTED_KEYS = ("backgroundTaskId", "agentId", "taskId", "shellId")
+"""Keys of an acknowledgement that name the task: of a command, a subagent, or another task."""
 
 _REPEATED = frozenset({"content", "oldString", "newString", "edits", "originalFile", "originalFileContents"})
 """Keys of a written file's twin that repeat the call's input, or hold the whole former file; `structuredPatch` has the
@@ -140,7 +141,7 @@ def _persisted(text: str) -> tuple[str, str] | None:
 def _stated(name: str, twin: dict[str, Any]) -> str | None:
     """Error that a twin states although its block is not flagged: `{"success": false, "error": "Task not found"}`.
     Twins of MCP servers are not read, because they may state anything."""
-    if name in BACKGROUND_TOOLS or name.startswith("mcp__"):
+    if name in STEERING or name.startswith("mcp__"):
         return None
     status = stated_status(twin)
     return None if status == "completed" else status
@@ -341,3 +342,40 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "TaskStop": _object_text,
     "WebSearch": _search_text,
 }
+
+
+# -- background tasks -------------------------------------------------------------------------------------------------
+
+
+def started_task(answer: Answer) -> str | None:
+    """Return the id of the task that an acknowledgement names."""
+    return first_string(record(answer.value), *_STARTED_KEYS)
+
+
+def reported_task(answer: Answer) -> str | None:
+    """Return the id of the task that the result of a poll or a stop is about, where it states one."""
+    value = record(answer.value)
+    return first_string(record(value.get("task")) or value, "task_id", "shell_id", "shellId")
+
+
+def task_end(tool: str, answer: Answer, of: str) -> Answer | None:
+    """Read the end of a task from the result of another call; None while the task runs.
+
+    `tool`: the canonical tool of that call, which polled or stopped the task; `of`: that of the one that started it."""
+    if answer.status != "completed":
+        return None
+    value = record(answer.value)
+    if tool in STOPS:
+        return Answer(None, "cancelled", string(value.get("message")))
+    task = record(value.get("task")) or value
+    end = status_word(task.get("status"))
+    if end is None:
+        return None
+    printed = string(task.get("output"))
+    output: dict[str, Any] = {"status": task["status"]}
+    if printed is not None:
+        output["stdout" if of == "Bash" else "content"] = printed
+    codes = (task.get(key) for key in ("exit_code", "exitCode"))
+    if (code := next((one for one in codes if type(one) is int), None)) is not None:
+        output["exit_code"] = code
+    return Answer(output, end, string(task.get("error")) or (f"exit code {code}" if code else end))

@@ -25,15 +25,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tooltap.normalizers.core.background import STEERING, named_task
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State, put
 from tooltap.normalizers.core.writer import Bodies
-from tooltap.normalizers.dialects.claude.answers import BACKGROUND_TOOLS, read_answer, read_server_answer, text_of
+from tooltap.normalizers.dialects.claude.answers import read_answer, read_server_answer, started_task, text_of
 from tooltap.normalizers.dialects.claude.history import HistoryState
 from tooltap.normalizers.dialects.claude.steps import is_another
-from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState, task_named
+from tooltap.normalizers.dialects.claude.tasks import Tasks, TasksState
 from tooltap.normalizers.wire.values import first_string, record, string, whole
 from tooltap.protocol.events import Attachment, Message, Reasoning, SessionEvent
 
@@ -337,8 +338,8 @@ def _notification(text: str) -> Line:
 MESSAGES = 1_024
 
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-_BACKGROUND_NAMES = BACKGROUND_TOOLS | {"KillBash", "AgentOutputTool"}
-"""Raw names of background tools, in all versions."""
+_BACKGROUND_NAMES = STEERING | {"KillBash", "AgentOutputTool", "task_stop"}
+"""Raw names of background tools, in all versions, and Qwen Code's."""
 _NOT_HUMAN = frozenset({"auto-continuation", "coordinator", "peer", "task-notification"})
 """`origin.kind` of lines that no user wrote (2.1); a user's is `human`, or not stated."""
 _NO_CONTENT = "(no content)"
@@ -416,6 +417,10 @@ class ClaudeMessages:
     def _answered(self, name: str, block: Line, twin: Any, meta: Line, *, stopped: bool) -> Answer:
         """The answer of the canonical tool `name`; see `read_answer`."""
         return read_answer(name, block, twin, meta, stopped=stopped)
+
+    def _started_task(self, answer: Answer) -> str | None:
+        """The id of the task that an acknowledgement names."""
+        return started_task(answer)
 
     def _shown_to_model(self, block: Line) -> Any:
         """The result that the model got: see `Answer.model`."""
@@ -581,7 +586,8 @@ class ClaudeMessages:
             seen = calls.repeats(call_id, raw_name, given) if is_new is None else calls.is_done(call_id)
             if seen:
                 return "repeated"
-        memory = task_named(given) if raw_name in _BACKGROUND_NAMES else None
+        named = named_task(given) if raw_name in _BACKGROUND_NAMES else None
+        memory = None if named is None else {"named": named}
         calls.open(call_id, raw_name, given, raw=block, title=title, memory=memory)
         return None
 
@@ -645,8 +651,8 @@ class ClaudeMessages:
         answer = self._answered(name, block, twin, meta, stopped=stopped)
         outcome = self._answer_call(block, raw, answer)
         if answer.is_async:
-            self._tasks.began(call_id, answer)
-        elif name in BACKGROUND_TOOLS:
+            self._tasks.began(call_id, self._started_task(answer))
+        elif name in STEERING:
             self._tasks.learn_from(name, block, answer, named)
         return outcome
 

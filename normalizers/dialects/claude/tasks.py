@@ -23,6 +23,7 @@ from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import OpenCall, put
+from tooltap.normalizers.dialects.claude.answers import reported_task, task_end
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.wire.values import first_string, record, string, whole
 from tooltap.protocol.events import Notice
@@ -35,10 +36,6 @@ _EXIT_CODE = re.compile(r"exit code (-?\d+)\)?\.?$")
 (2.1.330), with a full stop in 2.0."""
 _OF_TASK = frozenset({"type", "subtype", "uuid", "session_id", "tool_use_id"})
 """Keys of a report that are no data of the task."""
-_STARTED_KEYS = ("backgroundTaskId", "agentId", "taskId", "shellId")
-"""Keys of an acknowledgement that name the task: of a command, a subagent, or another task."""
-_NAMED_KEYS = ("task_id", "bash_id", "shell_id", "agentId")
-_STOPPING = frozenset({"TaskStop", "KillShell"})
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -142,34 +139,19 @@ class Tasks:
 
     # -- results of other calls ---------------------------------------------------------------------------------
 
-    def began(self, call_id: str, answer: Answer) -> None:
+    def began(self, call_id: str, task_id: str | None) -> None:
         """Remember the task that an acknowledgement names for its call."""
-        if (task_id := first_string(record(answer.value), *_STARTED_KEYS)) is not None:
+        if task_id is not None:
             put(self._state.calls, task_id, self._calls.id_of(call_id), TASKS)
 
     def learn_from(self, name: str, block: Line, answer: Answer, named: str | None) -> None:
-        """Learn how another call ended from the result of a tool among `BACKGROUND_TOOLS`.
+        """Learn how another call ended from the result of a tool among `STEERING`.
 
         `named`: the task that its input named."""
-        value = record(answer.value)
-        task = record(value.get("task")) or value
-        task_id = first_string(task, "task_id", "shell_id", "shellId") or named or ""
+        task_id = reported_task(answer) or named or ""
         call = self._calls.get(self._state.calls.get(task_id, ""))
-        if call is None or not call.acknowledged or answer.status != "completed":
-            return
-        if name in _STOPPING:
-            stopped = Answer(None, "cancelled", string(value.get("message")))
-            self._calls.answer(call, stopped, raw=block, final=True)
-        elif end := status_word(task.get("status")):
-            printed = string(task.get("output"))
-            output: dict[str, Any] = {"status": task["status"]}
-            if printed is not None:
-                output["stdout" if call.name == "Bash" else "content"] = printed
-            codes = (task.get(key) for key in ("exit_code", "exitCode"))
-            if (code := next((one for one in codes if type(one) is int), None)) is not None:
-                output["exit_code"] = code
-            error = string(task.get("error")) or (f"exit code {code}" if code else end)
-            self._calls.answer(call, Answer(output, end, error), raw=block, final=True)
+        if call is not None and call.acknowledged and (ended := task_end(name, answer, call.name)) is not None:
+            self._calls.answer(call, ended, raw=block, final=True)
 
     def finish(self) -> None:
         """End the background calls whose task ended without a notification (it may come as `task_updated` alone)."""
@@ -202,9 +184,3 @@ class Tasks:
         kind = "local_agent" if "subagent_type" in value else value.get("task_type")
         given = {key: value[key] for key in ("description", "prompt", "subagent_type") if key in value}
         return self._calls.open(call_id, _RAW_NAMES.get(str(kind), UNKNOWN_TOOL), given, raw=value, synthetic=True)
-
-
-def task_named(given: Any) -> dict[str, Any] | None:
-    """The memory of a call among `BACKGROUND_TOOLS`: the task that its input names."""
-    named = first_string(record(given), *_NAMED_KEYS)
-    return None if named is None else {"named": named}

@@ -18,7 +18,7 @@ from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.codex.items import duration_of
 from tooltap.normalizers.tools.outcome import stated_status, status_in_words, status_word
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
-from tooltap.normalizers.wire.values import first_string, record, string
+from tooltap.normalizers.wire.values import first_string, record, records, string
 from tooltap.protocol.events import Display
 
 _HEADER = re.compile(
@@ -216,3 +216,40 @@ def printed(event: dict[str, Any]) -> Display | None:
     if not for_model or full is None or for_model.strip() == full.strip():
         return None
     return Display(origin="provider", text=full)
+
+
+# -- subagents ----------------------------------------------------------------------------------------------------
+
+_STATES = ("agents_states", "statuses", "agent_statuses", "status")
+"""Keys under which a result states how agents are: thread -> state, or a list of objects with `thread_id`."""
+_AGENT_ENDS = {"completed": "completed", "errored": "failed", "shutdown": "cancelled"}
+"""State of a subagent that has ended -> status. `interrupted` is none: the agent may get more to do."""
+
+
+def agent_states(value: Any) -> dict[str, Any]:
+    """Return the states of agents in a result: thread -> state. Forms of a state: `running`, `{"completed": text}`,
+    `{"status": "completed", "message": text}`."""
+    if not isinstance(value, dict):
+        return {}
+    for key in _STATES:
+        stated = value.get(key)
+        if isinstance(stated, list):
+            stated = {one["thread_id"]: one.get("status") for one in records(stated) if "thread_id" in one}
+        if isinstance(stated, dict) and stated:
+            return {thread: state for thread, state in stated.items() if isinstance(thread, str)}
+    thread = first_string(value, "new_thread_id", "agent_id")
+    return {} if thread is None else {thread: value.get("status")}
+
+
+def agent_end(state: Any, *, stopped: bool = False) -> Answer | None:
+    """Return the answer of the call that started an agent; None if it has not ended. `stopped`: it is being closed."""
+    word, message = state, None
+    if isinstance(state, dict):
+        word, message = next(iter(state.items()), (None, None))
+        if "status" in state:
+            word, message = state["status"], state.get("message")
+    status = _AGENT_ENDS.get(word) if isinstance(word, str) else None
+    if status is None:
+        return Answer(None, "cancelled") if stopped else None
+    text = message if isinstance(message, str) and message else None
+    return Answer({"content": text} if text and status == "completed" else None, status, text)

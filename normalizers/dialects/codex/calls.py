@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from tooltap.normalizers.core.background import POLLS, Background, named_task
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
@@ -26,6 +27,8 @@ from tooltap.normalizers.core.state import OpenCall, put
 from tooltap.normalizers.core.texts import LiveOutput
 from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.codex.answers import (
+    agent_end,
+    agent_states,
     dynamic_answer,
     end_of_process,
     mcp_answer,
@@ -57,8 +60,6 @@ _SCRIPT = "exec"
 """Raw name of code mode's tool: JavaScript, from which other tools are called."""
 _SCRIPTS = ("exec_command", "shell_command")
 """Tools that take a command as a text for the shell."""
-_POLLS = {"wait": "cell_id", "write_stdin": "session_id"}
-"""Tool that polls a background process -> its argument that names the process."""
 _MERGED = ("Bash", "SendMessage", "Task", "TaskOutput", "TaskStop", "resume_agent")
 """Tools whose input merges the model's arguments with those of the execution. The arguments are remembered until the
 execution begins."""
@@ -71,6 +72,8 @@ _AGENT_TOOLS = {
     "collab_waiting": "wait_agent",
 }
 """Event without `_begin` or `_end` -> the tool as the model calls it."""
+_OF_AGENTS = ("Task", "TaskOutput", "TaskStop")
+"""Tools that start, wait for and close agents, by canonical name."""
 _AGENT_INPUT = ("tool", "prompt", "model", "reasoning_effort", "receiver_thread_id", "receiver_thread_ids")
 _AGENT_OUTPUT = ("status", "statuses", "agents_states", "agent_statuses", "new_thread_id", "new_agent_nickname")
 _EXEC_KEYS = ("command", "cwd", "parsed_cmd", "source", "process_id", "interaction_input")
@@ -95,6 +98,7 @@ class CodexCalls:
         self._state = state
         self._threads = threads
         self.running = LiveOutput(parser, state.running)
+        self._agents = Background(parser, parser.calls, state.spawned)
 
     # -- calls and their results, each once -----------------------------------------------------------------------
 
@@ -160,10 +164,39 @@ class CodexCalls:
                 answer = answer.replace(value=printed, outputs=outputs)
         raw = value.get(OWN, value)
         if call is not None:
+            if call.name in _OF_AGENTS and answer.status == "completed":
+                answer = self._note_agents(call, answer, raw)
             self._state.exited.pop(call.id, None)
             if self._state.has_raw and self._hold(call, answer, raw, value):
                 return "held"
         return self._calls.answer(of or call_id, answer, raw=raw, raw_name=raw_name)
+
+    def _note_agents(self, call: OpenCall, answer: Answer, raw: Any) -> Answer:
+        """Return the answer of a call that starts an agent as its acknowledgement; of one that waits for agents or
+        closes one, emit the results of the calls whose agents have ended."""
+        value = decode_json(answer.value)
+        states = agent_states(value)
+        if call.name == "Task":
+            for thread in states:
+                self._agents.began(thread, call.id)
+            runs = self._agents.has_begun(call) and not any(agent_end(state) for state in states.values())
+            return answer.replace(is_async=runs)
+        closes = call.name == "TaskStop"
+        if closes and not states and (target := first_string(call.memory, "target", "id")) is not None:
+            states = {target: record(value).get("previous_status")}
+        for thread, state in states.items():
+            self.agent_ended(thread, agent_end(state, stopped=closes), raw)
+        return answer
+
+    def agent_began(self, thread: str, call: OpenCall) -> None:
+        """Remember the call that has started an agent."""
+        self._agents.began(thread, call.id)
+
+    def agent_ended(self, thread: str, answer: Answer | None, raw: Any) -> None:
+        """Emit the final result of the call that started an agent. `answer`: None if the agent has not ended."""
+        started = self._agents.running(thread)
+        if started is not None and answer is not None:
+            self._agents.ended(started, answer, raw=raw)
 
     # -- results that wait for what the model gets ----------------------------------------------------------------
 
@@ -173,7 +206,8 @@ class CodexCalls:
         It is not held for a command of the user's or a call that a script makes (in streams with scripts, the model's
         item comes first), as the model gets nothing of these, nor for a background call, whose output the model has
         had."""
-        if self._threads.begins == "model" or answer.is_async or call.acknowledged:
+        runs_on = answer.is_async and call.name != "Task"  # what the model gets of a start of an agent follows
+        if self._threads.begins == "model" or runs_on or call.acknowledged:
             return False
         if call.source == "model":
             self._state.raw_first = True
@@ -322,8 +356,8 @@ class CodexCalls:
             self._threads.current.script = self._calls.id_of(call_id)
         if (call := self._calls.get(call_id)) is not None and call.name in _MERGED and isinstance(value, dict):
             self._calls.remember(call, value)
-        elif call is not None and name in _POLLS and isinstance(value, dict):
-            self._calls.remember(call, nonempty(value, _POLLS[name]))
+        elif call is not None and call.name in POLLS and (process := named_task(value)) is not None:
+            self._calls.remember(call, {"process": process})
         return skip
 
     @raw_items("custom_tool_call_output", "function_call_output")
@@ -351,8 +385,8 @@ class CodexCalls:
             answer = patch_answer(answer)
         elif call is not None and answer.is_async and (process := process_of(raw.get("output"))) is not None:
             self.remember_process(process, call)
-        elif call is not None and call.raw_name in _POLLS and (ended := end_of_process(raw.get("output"))) is not None:
-            self.process_ended(str(call.memory.get(_POLLS[call.raw_name])), ended)
+        elif call is not None and call.name in POLLS and (ended := end_of_process(raw.get("output"))) is not None:
+            self.process_ended(str(call.memory.get("process")), ended)
         return self.answer(raw, answer, raw_name=first_string(item, "name") or UNKNOWN_TOOL)
 
     def take_picture(self, item: Line) -> bool:
@@ -603,9 +637,9 @@ class CodexCalls:
     @events(*(f"{event}_end" for event in _AGENT_TOOLS))
     def _end_agent(self, msg: Line) -> Skip:
         call_id = call_id_of(msg)
-        if self._calls.is_over(call_id):
-            return DUPLICATE_RESULT
         call = self._calls.get(call_id)
+        if self._calls.is_over(call_id) or (call is not None and call.acknowledged):
+            return DUPLICATE_RESULT
         skip = self._begin_agent(msg)
         value = nonempty(msg, *_AGENT_OUTPUT)
         if call is not None and call.memory and value == {"status": "completed"}:

@@ -17,6 +17,7 @@ from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import OpenCall, State, TextBuffer
+from tooltap.normalizers.dialects.codex.answers import agent_end
 from tooltap.normalizers.dialects.codex.calls import CodexApprovals, CodexCalls
 from tooltap.normalizers.dialects.codex.items import (
     CALL_ITEMS,
@@ -28,6 +29,7 @@ from tooltap.normalizers.dialects.codex.items import (
     increase_of,
     mode_of,
     nonempty,
+    own_object,
     with_type,
 )
 from tooltap.normalizers.dialects.codex.messages import CodexMessages
@@ -390,10 +392,15 @@ class CodexParser(Parser):
         """Progress of a subagent; `id` is that of the call that started it."""
         call = self.calls.get(first_string(item, "id") or "")
         data, text = nonempty(item, "kind", "agent_path", "agent_thread_id"), first_string(item, "kind") or "active"
+        thread = first_string(item, "agent_thread_id")
         if call is not None:
             self.calls.update(call, progress={"text": text, "data": data})
+            if thread is not None and text == "started" and call.name == "Task":
+                self.tool_calls.agent_began(thread, call)
         else:
             self.notice("subagent", text, data=data)
+            if thread is not None:
+                self.tool_calls.agent_ended(thread, agent_end(text), own_object(item))
 
     @events("context_compacted")
     @completed_items("ContextCompaction")

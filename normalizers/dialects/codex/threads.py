@@ -130,6 +130,8 @@ class CodexState(State, kw_only=True):
     """Call id of a background command -> its result, while only a poll (such as `write_stdin`) has stated its end."""
     processes: dict[str, str] = msgspec.field(default_factory=dict)
     """`<thread>/<id of a process in the background>` -> id of the call that started it."""
+    spawned: dict[str, str] = msgspec.field(default_factory=dict)
+    """`<session>/<thread of a subagent>` -> id of the call that started it."""
     picture: str | None = None
     """The held call whose picture may be in the next item."""
 

@@ -14,14 +14,15 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.background import STEERING, Background, named_task
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import OpenCall, State, is_short, make_room, put
 from tooltap.normalizers.core.texts import LiveOutput, LiveOutputState
 from tooltap.normalizers.core.writer import take_bodies
-from tooltap.normalizers.dialects.copilot.answers import read_result
+from tooltap.normalizers.dialects.copilot.answers import notified_end, read_result, started_task, task_end
 from tooltap.normalizers.dialects.copilot.usage import CopilotUsage, CopilotUsageState
 from tooltap.normalizers.wire.values import first_string, milliseconds, record, records, string, whole
 from tooltap.protocol.events import Attachment, Message, OutputRef, SessionEvent, Usage
@@ -80,6 +81,8 @@ class CopilotState(State, kw_only=True):
     servers: list[str] = msgspec.field(default_factory=list)
     agents: dict[str, str] = msgspec.field(default_factory=dict)
     """Subagent -> id of the call that spawned it."""
+    tasks: dict[str, str] = msgspec.field(default_factory=dict)
+    """`<session>/<background shell or agent>` -> id of the call that started it."""
     outcome: str | None = None
     """Outcome of the open turn, if an error or an abort was stated."""
     running: LiveOutputState = msgspec.field(default_factory=LiveOutputState)
@@ -97,6 +100,7 @@ class CopilotState(State, kw_only=True):
     usage: CopilotUsageState = msgspec.field(default_factory=CopilotUsageState)
 
 
+_AGENT_ENDS = {"subagent.completed": "completed", "subagent.failed": "failed"}
 MANY_AGENTS = 1_024
 MANY_ASSETS = 256
 _JOINTS = (b"", b"\n", b"\n\n")
@@ -126,6 +130,7 @@ class CopilotJson(Parser):
         super().__init__(context, state)
         self.running = LiveOutput(self, self.state.running)
         self.usage = CopilotUsage(self, self.state.usage)
+        self.background = Background(self, self.calls, self.state.tasks)
 
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.running.take(call)
@@ -235,7 +240,11 @@ class CopilotJson(Parser):
         self.state.outcome, self.state.answered = None, False
 
     def finish(self, reason: str) -> None:
-        """End the turn whose failure was stated, though its end was not."""
+        """End the background agents whose end no notification stated, and the turn whose failure was stated, though
+        its end was not."""
+        for call in list(self.state.calls.open.values()):
+            if call.acknowledged and (ended := call.memory.get("ended")):
+                self.calls.answer(call, Answer(None, ended), raw=None, final=True, synthetic=True)
         if self.state.outcome is not None and self.turn is not None:
             self._end_turn("completed", ended_by="eof")
 
@@ -286,6 +295,9 @@ class CopilotJson(Parser):
         self.notice(code, string(data.get(key)), level, given)
         if kind == "session.compaction_complete":
             self.usage.compaction(data)
+        elif kind == "system.notification" and (ended := notified_end(record(data.get("kind")))) is not None:
+            task, answer = ended
+            self._end_task(self.background.running(task), answer, data)
 
     def _discard_half_answer(self) -> None:
         """Drop the part of an answer received so far, because the model is asked again."""
@@ -405,7 +417,11 @@ class CopilotJson(Parser):
             return self.unparsed("unknown-type", data)
         self.ensure_turn()
         given, canonical, title = data.get("arguments"), self._mcp_name(name, data), string(data.get("toolTitle"))
-        return self.calls.show(call_id, name, given, raw=data, name=canonical, status=status, title=title, renames=True)
+        skip = self.calls.show(call_id, name, given, raw=data, name=canonical, status=status, title=title, renames=True)
+        call = self.calls.get(call_id)
+        if call is not None and call.name in STEERING and (task := named_task(given)) is not None:
+            self.calls.remember(call, {"task": task})
+        return skip
 
     def _mcp_name(self, name: str, data: Line) -> str | None:
         """The canonical name of `<server>-<tool>`, where the line names the server or the session announced it."""
@@ -447,10 +463,28 @@ class CopilotJson(Parser):
         if attachments is not None:
             answer = answer.replace(attachments=attachments)
         raw_name = string(data.get("toolName")) or UNKNOWN_TOOL
+        call = self.calls.get(call_id)
         outcome = self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
+        text = string(record(data.get("result")).get("content")) or ""
+        if answer.is_async:
+            self.background.began(started_task(text), call_id)
+        elif call is not None and call.memory and answer.status == "completed":
+            started = self.background.running(call.memory.get("task"))
+            if started is not None and (ended := task_end(call.name, text, started.name)) is not None:
+                self._end_task(started, ended, raw)
         metrics = record(record(data.get("toolTelemetry")).get("metrics"))
         self.read_context(value, metrics, "context_current_tokens", "context_token_limit")
         return outcome
+
+    def _end_task(self, started: OpenCall | None, answer: Answer, raw: Line) -> None:
+        """Emit the final result of a call whose background task has ended. What the task printed after the
+        acknowledgement is its output, of which a poll states a part."""
+        if started is None:
+            return
+        printed, outputs = self.running.take(started)
+        if printed:
+            answer = answer.replace(value={**record(answer.value), **printed}, outputs=outputs)
+        self.background.ended(started, answer, raw=raw)
 
     @line("session.binary_asset")
     def _asset(self, value: Line, data: Line) -> Skip:
@@ -478,6 +512,8 @@ class CopilotJson(Parser):
         call = self.calls.get(call_id or "")
         if call is None:
             return "subagent-setup"
+        if value["type"] != "subagent.started":
+            self.calls.remember(call, {"ended": _AGENT_ENDS[value["type"]]})
         facts = stated(data, "agentName", "model", "totalToolCalls", "totalTokens", "durationMs", "error")
         text = first_string(data, "agentDisplayName", "agentName") or ""
         self.calls.update(call, progress={"text": text, "data": facts})

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.writer import Bodies
-from tooltap.normalizers.tools.outcome import empty_output, is_nothing, status_in_words, status_word
+from tooltap.normalizers.tools.outcome import empty_output, failure_or, is_nothing, status_in_words, status_word
 from tooltap.normalizers.tools.payload import blocks_text, decode_json
 from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
 from tooltap.normalizers.wire.values import record, records, string
@@ -85,6 +85,10 @@ def read_result(name: str, stated: StatedResult, *, lists_files: bool = False) -
     """The answer of tool `name`, without the program's notes. `lists_files`: a search that was asked for names only."""
     answer = _read(name, stated)
     text = blocks_text(stated.output)
+    if name == "Task" and answer.status == "completed" and text and text.startswith(_OF_AGENT):
+        header = _header(text.partition("\n\n")[0])
+        status = failure_or(header.get("status"), answer.status)
+        return answer.replace(status=status, error=header.get("stop_reason") if status != "completed" else None)
     if lists_files and answer.status == "completed" and text and not _MATCH.match(text):
         found = _files(text)
         return answer.replace(value={**found, "message": stated.message} if stated.message else found)
@@ -172,7 +176,7 @@ class TaskReport(NamedTuple):
     def of(cls, text: str) -> Self | None:
         """Read lines `key: value`, and the output below `[output]`; None while the task runs."""
         head, _, output = text.partition("\n\n[output]\n")
-        stated = dict(line.split(": ", 1) for line in head[:REPORT].splitlines() if ": " in line)
+        stated = _header(head)
         status = status_word(stated.get("status"))
         if status is None or "task_id" not in stated:
             return None
@@ -185,6 +189,16 @@ class TaskReport(NamedTuple):
             return Answer(self.output or None, self.status)
         code = {} if self.exit_code is None else {"exit_code": self.exit_code}
         return Answer({"stdout": self.output, **code}, self.status)
+
+
+_OF_AGENT = "agent_id: "
+"""Beginning of the header that Kimi Code puts above a subagent's summary: `agent_id: …`, `status: failed`,
+`stop_reason: provider_error`."""
+
+
+def _header(text: str) -> dict[str, str]:
+    """Read the lines `key: value` of a report."""
+    return dict(line.split(": ", 1) for line in text[:REPORT].splitlines() if ": " in line)
 
 
 REPORT = 8_000

@@ -16,7 +16,7 @@ from tooltap.normalizers.wire.values import record, records
 
 _OUTPUT = re.compile(r"\nDirectory: [^\n]*\nOutput: ")
 _EXIT = re.compile(r"\nExit Code: (?P<code>[^\n]*)\nSignal: (?P<signal>[^\n]*)")
-_IN_BACKGROUND = re.compile(r"Background shell started\.\nid: \S+\npid: \d+\n", re.ASCII)
+_IN_BACKGROUND = re.compile(r"Background shell started\.\nid: (\S+)\npid: \d+\n", re.ASCII)
 _NOTHING = ("(none)", "(empty)")
 _MCP_ERROR = ("MCP tool '", "' reported tool error for function call: ", " with response: [")
 
@@ -39,6 +39,12 @@ def read_qwen_answer(name: str, block: dict[str, Any]) -> Answer:
     if content := _mcp_content(text):
         return Answer({"content": content}, "failed", text_of(content) or text)
     return Answer(None, "failed", text or None)
+
+
+def started_task(text: str) -> str | None:
+    """Return the id of the command that an acknowledgement says to run in the background."""
+    started = _IN_BACKGROUND.match(text)
+    return started[1] if started else None
 
 
 def _shell_fields(text: str) -> dict[str, str] | None:

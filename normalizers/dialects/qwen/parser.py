@@ -6,16 +6,18 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.background import STOPS, Background, named_task
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import Conversation, SessionState, is_short
+from tooltap.normalizers.core.state import Conversation, SessionState, State, is_short
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.messages import message_of
 from tooltap.normalizers.dialects.claude.reports import Usages, turn_usage
 from tooltap.normalizers.dialects.claude.stream import ClaudeStream, ClaudeStreamState, StreamMessages
-from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
+from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer, started_task
 from tooltap.normalizers.tools.outcome import error_words, failure_or
 from tooltap.normalizers.wire.values import milliseconds, record, records, request_id, string, token_counts
 from tooltap.protocol.events import Display, Message, Usage
@@ -46,6 +48,9 @@ class QwenMessages(StreamMessages):
 
     def _answered(self, name: str, block: Line, twin: Any, meta: Line, *, stopped: bool) -> Answer:
         return read_qwen_answer(name, block)
+
+    def _started_task(self, answer: Answer) -> str | None:
+        return started_task(string(record(answer.value).get("stdout")) or "")
 
 
 class QwenStream(ClaudeStream):
@@ -147,6 +152,8 @@ class QwenChatState(SessionState, kw_only=True):
     model: str | None = None
     forked_from: str | None = None
     """The session whose records the file begins with, until the first one of its own."""
+    tasks: dict[str, str] = msgspec.field(default_factory=dict)
+    """`<session>/<command in the background>` -> id of the call that started it."""
     conversation: Conversation = msgspec.field(default_factory=Conversation)
 
 
@@ -167,6 +174,10 @@ class QwenChat(Parser):
     system = Lines("subtype", skip=_SKIPPED)
     state_type = QwenChatState
     state: QwenChatState
+
+    def __init__(self, context: Context, state: State | None = None) -> None:
+        super().__init__(context, state)
+        self.background = Background(self, self.calls, self.state.tasks)
 
     def enter(self, value: Line) -> None:
         self.ts = milliseconds(value.get("timestamp")) or self.ts
@@ -328,7 +339,11 @@ class QwenChat(Parser):
         inner = record(given)
         if name == _PROXY and isinstance(inner.get("name"), str):
             name, given = inner["name"], inner.get("arguments")
-        return self.calls.show(call_id, name, given, raw=call)
+        skip = self.calls.show(call_id, name, given, raw=call)
+        shown = self.calls.get(call_id)
+        if shown is not None and shown.name in STOPS and (task := named_task(given)) is not None:
+            self.calls.remember(shown, {"task": task})
+        return skip
 
     @line("tool_result", message=dict)
     def _result(self, value: Line) -> Skip:
@@ -356,7 +371,15 @@ class QwenChat(Parser):
         if (diff := string(shown.get("fileDiff"))) is not None:
             answer = answer.replace(display=Display(origin="provider", text=diff, mime_type="text/x-diff"))
         raw_name = string(response.get("name")) or UNKNOWN_TOOL
-        return self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
+        call = self.calls.get(call_id)
+        skip = self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
+        if answer.is_async:
+            self.background.began(started_task(text or ""), call_id)
+        elif call is not None and answer.status == "completed":
+            started = self.background.running(call.memory.get("task"))
+            if started is not None:
+                self.background.ended(started, Answer(None, "cancelled"), raw=raw)
+        return skip
 
 
 def _tokens(usage: Line) -> dict[str, Any]:

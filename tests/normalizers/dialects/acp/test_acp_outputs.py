@@ -82,26 +82,80 @@ def test_opencode_invalid_tool_has_failed() -> None:
     assert result.output["errorMessage"].startswith("Model tried to call unavailable tool 'no_such_tool'.")
 
 
-def test_claude_background_command_is_acknowledged() -> None:
+CLAUDE_STARTS = "Command running in background with ID: b1"
+
+
+def claude_background(*later: Any) -> list[ToolResult]:
+    """Results of a session in which Claude starts a command in the background, and then these lines come."""
     response = {"stdout": "", "stderr": "", "interrupted": False, "backgroundTaskId": "b1"}
+    claude = {"toolName": "Bash"}
+    return of(
+        ToolResult,
+        read(
+            *set_up("@agentclientprotocol/claude-agent-acp"),
+            prompt(3),
+            tool("c1", name="Bash", rawInput={"command": "sleep 9"}, _meta={"claudeCode": claude}),
+            tool_update("c1", _meta={"claudeCode": {**claude, "toolResponse": response}}),
+            tool_update(
+                "c1",
+                status="completed",
+                content=content(CLAUDE_STARTS),
+                rawOutput=CLAUDE_STARTS,
+                _meta={"claudeCode": claude},
+            ),
+            *later,
+            answers(3, stopReason="end_turn"),
+        ),
+    )
+
+
+def claude_asks(name: str, given: dict[str, Any], response: dict[str, Any], text: str) -> tuple[Any, ...]:
+    """Lines of a call of Claude's that polls or stops a task."""
+    claude = {"toolName": name}
+    return (
+        tool("c2", name=name, rawInput=given, _meta={"claudeCode": claude}),
+        tool_update("c2", _meta={"claudeCode": {**claude, "toolResponse": response}}),
+        tool_update("c2", status="completed", rawOutput=text, _meta={"claudeCode": claude}),
+    )
+
+
+def test_claude_background_command_is_acknowledged() -> None:
+    acknowledged, ended = claude_background()
+
+    assert (acknowledged.status, acknowledged.async_) == ("completed", True)
+    assert (ended.status, ended.final, ended.synthetic) == ("interrupted", True, True)
+
+
+def test_claude_background_command_that_is_stopped_is_cancelled() -> None:
+    response = {"message": "Successfully stopped task: b1 (sleep 9)", "task_id": "b1", "task_type": "local_bash"}
+    _, stop, ended = claude_background(*claude_asks("TaskStop", {"task_id": "b1"}, response, response["message"]))
+
+    assert (stop.call_id, stop.name, stop.status) == ("c2", "TaskStop", "completed")
+    assert (ended.call_id, ended.status, ended.final, ended.synthetic) == ("c1", "cancelled", True, False)
+
+
+def test_claude_background_command_ends_as_a_poll_states() -> None:
+    task = {"task_id": "b1", "task_type": "local_bash", "status": "completed", "output": "tick\n", "exitCode": 0}
+    response = {"retrieval_status": "success", "task": task}
+    text = "<retrieval_status>success</retrieval_status>"
+    _, _, ended = claude_background(*claude_asks("TaskOutput", {"task_id": "b1", "block": True}, response, text))
+
+    assert (ended.call_id, ended.status, ended.final) == ("c1", "completed", True)
+    assert (ended.output["stdout"], ended.output["exit_code"]) == ("tick\n", 0)
+
+
+def test_end_that_is_not_stated_does_not_repeat_the_acknowledgement() -> None:
+    terminal = {"terminal_output": {"terminal_id": "c1", "data": CLAUDE_STARTS}}
     claude = {"toolName": "Bash"}
     found = read(
         *set_up("@agentclientprotocol/claude-agent-acp"),
-        prompt(3),
         tool("c1", name="Bash", rawInput={"command": "sleep 9"}, _meta={"claudeCode": claude}),
-        tool_update("c1", _meta={"claudeCode": {**claude, "toolResponse": response}}),
-        tool_update(
-            "c1",
-            status="completed",
-            rawOutput="Command running in background with ID: b1",
-            _meta={"claudeCode": claude},
-        ),
-        answers(3, stopReason="end_turn"),
+        tool_update("c1", _meta=terminal),
+        tool_update("c1", status="completed", rawOutput=CLAUDE_STARTS, _meta={"claudeCode": claude}),
     )
-
     acknowledged, ended = of(ToolResult, found)
-    assert (acknowledged.status, acknowledged.async_) == ("completed", True)
-    assert (ended.status, ended.final, ended.synthetic) == ("interrupted", True, True)
+
+    assert (acknowledged.async_, ended.status, answer(ended.output)) == (True, "interrupted", {})
 
 
 # -- terminals ---------------------------------------------------------------------------------------------------------

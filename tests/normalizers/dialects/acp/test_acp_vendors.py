@@ -159,28 +159,49 @@ def test_copilots_exit_code_is_a_mark_beside_the_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "raw_input", "status", "code"),
+    ("title", "kind", "raw_input", "ending", "status", "code"),
     [
-        ({"contents": [{"type": "shell_exit", "shellId": "b1", "exitCode": 2, "outputPreview": "x"}]},
-         {"shellId": "b1", "delay": 5}, "failed", 2),
-        ({"content": "stopped"}, {"shellId": "b1"}, "cancelled", None),
+        ("Reading shell output", "read", {"shellId": "b1", "delay": 5},
+         {"contents": [{"type": "shell_exit", "shellId": "b1", "exitCode": 2, "outputPreview": "x"}]}, "failed", 2),
+        ("Reading shell output", "read", {"shellId": "b1", "delay": 5},
+         {"content": "x\n<shellId: b1 completed with exit code 0>"}, "completed", 0),
+        ("Sending input to shell", "execute", {"shellId": "b1", "input": "q{enter}"},
+         {"content": "x\n<command with id: b1 exited with exit code 0>"}, "completed", 0),
+        ("Stopping shell session", "execute", {"shellId": "b1"},
+         {"content": "<command with id: b1 stopped>"}, "cancelled", None),
     ],
 )  # fmt: skip
 def test_command_in_the_background_ends_when_its_shell_does(
-    ending: dict[str, Any], raw_input: dict[str, Any], status: str, code: int | None
+    title: str, kind: str, raw_input: dict[str, Any], ending: dict[str, Any], status: str, code: int | None
 ) -> None:
     started = "<command started in background with shellId: b1>"
-    title = "Reading shell output" if "delay" in raw_input else "Stopping shell session"
     found = read(
         *set_up("Copilot"),
         tool("c", kind="execute", title="Run", rawInput={"command": "x", "mode": "async"}),
         tool_update("c", status="completed", content=content(started), rawOutput={"content": started}),
-        tool("r", kind="read", title=title, rawInput=raw_input),
+        tool("r", kind=kind, title=title, rawInput=raw_input),
         tool_update("r", status="completed", content=content("x"), rawOutput={"content": "x", **ending}),
     )
     first, *_, last = of(ToolResult, found)
     assert (first.call_id, first.async_, last.call_id, last.final) == ("c", True, "c", True)
     assert (last.status, last.output.get("exit_code")) == (status, code)
+    assert "Bash" not in names(found)[1:]
+
+
+def test_copilots_background_agent_ends_with_its_report() -> None:
+    """Texts of exported sessions in public repositories."""
+    started = "Agent started in background with agent_id: look-1. You can use read_agent tool with this agent_id."
+    report = "Agent completed. agent_id: look-1, agent_type: explore, status: completed, elapsed: 9s\n\nLine 4."
+    found = read(
+        *set_up("Copilot"),
+        tool("c", kind="other", title="Look", rawInput={"prompt": "x", "agent_type": "explore", "mode": "background"}),
+        tool_update("c", status="completed", content=content(started), rawOutput={"content": started}),
+        tool("r", kind="read", title="Explore agent (Look)", rawInput={"agent_id": "look-1", "wait": True}),
+        tool_update("r", status="completed", content=content(report), rawOutput={"content": report}),
+    )
+    first, other, last = of(ToolResult, found)
+    assert (first.name, first.async_, other.name) == ("Task", True, "TaskOutput")
+    assert (last.call_id, last.final, last.status, last.output["content"]) == ("c", True, "completed", "Line 4.")
 
 
 # -- Qwen Code -------------------------------------------------------------------------------------------------------
@@ -224,6 +245,22 @@ def test_qwens_proxy_is_the_tool_that_it_calls() -> None:
     )
     assert whole_input(found, "c")["url"] == "http://a"
     assert only(ToolResult, found).name == "WebFetch"
+
+
+def test_qwens_background_command_that_is_stopped_is_cancelled() -> None:
+    started = "Background shell started.\nid: bg_a0\npid: 27\noutput file: /t/shell-bg_a0.output"
+    shell, stop = {"toolName": "run_shell_command"}, {"toolName": "task_stop"}
+    given = {"command": "npm run watch", "is_background": True}
+    found = read(
+        *set_up("qwen-code"),
+        tool("c", title="Shell", kind="execute", rawInput=given, _meta=shell),
+        tool_update("c", status="completed", content=content(started), _meta=shell),
+        tool("r", title="TaskStop", kind="other", rawInput={"task_id": "bg_a0"}, _meta=stop),
+        tool_update("r", status="completed", content=content("Cancellation requested."), _meta=stop),
+    )
+    first, other, last = of(ToolResult, found)
+    assert (first.async_, other.name, other.status) == (True, "TaskStop", "completed")
+    assert (last.call_id, last.final, last.status) == ("c", True, "cancelled")
 
 
 def test_qwens_shell_result_states_how_the_command_ended() -> None:
@@ -447,3 +484,44 @@ def test_lineage_survives_a_restart() -> None:
         shown = [item for item in items if isinstance(item, Produced) and item.kind == "tool-call"]
         parents += [msgspec.json.decode(item.body).get("parent") for item in shown]
     assert parents == [None, "t", "t"]
+
+
+def agents_call(call_id: str, title: str, states: dict[str, Any]) -> tuple[Any, Any]:
+    """Lines of a call that starts, waits for or closes agents, in the form of codex-acp's public source."""
+    given: dict[str, Any] = {"prompt": None, "senderThreadId": "t1", "receiverThreadIds": list(states)}
+    begun: dict[str, Any] = {**given, "agentsStates": {}, "status": "inProgress"}
+    ended = {**given, "agentsStates": states, "status": "completed"}
+    return (
+        tool(call_id, kind="other", title=title, status="in_progress", rawInput=begun),
+        tool_update(call_id, title=title, status="completed", rawInput=ended),
+    )
+
+
+@pytest.mark.parametrize(
+    ("title", "name", "state", "status"),
+    [
+        ("wait", "TaskOutput", {"status": "completed", "message": "Line 4."}, "completed"),
+        ("wait", "TaskOutput", {"status": "errored", "message": "No quota."}, "failed"),
+        ("closeAgent", "TaskStop", {"status": "running", "message": None}, "cancelled"),
+    ],
+)
+def test_codex_agent_ends_as_its_state_says(title: str, name: str, state: dict[str, Any], status: str) -> None:
+    found = read(
+        *set_up("codex-acp"),
+        *agents_call("c1", "spawnAgent", {"t2": {"status": "pendingInit", "message": None}}),
+        *agents_call("c2", title, {"t2": state}),
+    )
+    first, other, last = of(ToolResult, found)
+    assert (first.name, first.async_, other.name, other.status) == ("Task", True, name, "completed")
+    assert (last.call_id, last.final, last.status) == ("c1", True, status)
+
+
+def test_codex_agent_that_still_works_runs_on() -> None:
+    running = {"status": "running", "message": None}
+    found = read(
+        *set_up("codex-acp"),
+        *agents_call("c1", "spawnAgent", {"t2": {"status": "pendingInit", "message": None}}),
+        *agents_call("c2", "wait", {"t2": running}),
+    )
+    *_, last = of(ToolResult, found)
+    assert (last.call_id, last.status, last.synthetic) == ("c1", "interrupted", True)

@@ -150,8 +150,56 @@ def test_subagent_is_task_output_and_stop() -> None:
 
     assert [call.name for call in calls(found)] == ["Task", "TaskOutput", "TaskStop"]
     assert calls(found)[0].input["prompt"] == "[[S12sub]] Find where greet is defined and report the line."
-    (state,) = results(found)[1].output["agents_states"].values()
+    started, ended, waited, _ = results(found)
+    (state,) = waited.output["agents_states"].values()
     assert state == {"status": "completed", "message": "greet is defined at src/app.py line 4."}
+    assert (started.call_id, started.async_) == (calls(found)[0].call_id, True)
+    assert (ended.call_id, ended.final, ended.status) == (started.call_id, True, "completed")
+    assert ended.output["content"] == "greet is defined at src/app.py line 4."
+
+
+def collab(item_id: str, tool: str, **states: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Lines of a call that starts, waits for or closes the agents of these states."""
+    item = {"id": item_id, "type": "collab_tool_call", "tool": tool, "receiver_thread_ids": list(states)}
+    return (
+        {"type": "item.started", "item": {**item, "agents_states": {}, "status": "in_progress"}},
+        {"type": "item.completed", "item": {**item, "agents_states": states, "status": "completed"}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "state", "status", "error"),
+    [
+        ("wait", {"status": "errored", "message": "No quota."}, "failed", "No quota."),
+        ("wait", {"status": "shutdown", "message": None}, "cancelled", None),
+        ("close_agent", {"status": "running", "message": None}, "cancelled", None),
+        ("close_agent", {"status": "errored", "message": "No quota."}, "failed", "No quota."),
+    ],
+)
+def test_subagent_ends_as_its_state_says(tool: str, state: dict[str, Any], status: str, error: str | None) -> None:
+    spawned = collab("i0", "spawn_agent", t2={"status": "pending_init", "message": None})
+    again = collab("i2", "close_agent", t2={"status": "completed", "message": "Too late."})
+    found = read(STARTED, *spawned, *collab("i1", tool, t2=state), *again, COMPLETED)
+    task = [one for one in results(found) if one.name == "Task"]
+
+    assert [(one.async_, one.final, one.status) for one in task] == [
+        (True, False, "completed"),
+        (False, True, status),
+    ]
+    assert task[1].output.get("errorMessage") == error
+
+
+@pytest.mark.parametrize("state", ["pending_init", "running", "interrupted"])
+def test_subagent_that_has_not_ended_runs_on(state: str) -> None:
+    spawned = collab("i0", "spawn_agent", t2={"status": "pending_init", "message": None})
+    waited = collab("i1", "wait", t2={"status": state, "message": None})
+    found = read(STARTED, *spawned, *waited, COMPLETED)
+
+    assert [(one.name, one.status, one.synthetic) for one in results(found)] == [
+        ("Task", "completed", False),
+        ("TaskOutput", "completed", False),
+        ("Task", "interrupted", True),
+    ]
 
 
 def test_texts_keep_their_order() -> None:

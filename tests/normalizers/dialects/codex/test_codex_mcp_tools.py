@@ -343,6 +343,23 @@ def test_spawned_agent_is_task() -> None:
         event("collab_agent_spawn_begin", prompt="Find greet", model="m", **sender),
         event("collab_agent_spawn_end", prompt="Find greet", model="m", new_thread_id="t2", status="running", **sender),
     )
-    (call,), (result,) = calls(found), results(found)
+    (call,), (start, unended) = calls(found), results(found)
 
-    assert (call.name, call.input["prompt"], result.output["new_thread_id"]) == ("Task", "Find greet", "t2")
+    assert (call.name, call.input["prompt"], start.output["new_thread_id"]) == ("Task", "Find greet", "t2")
+    assert (start.async_, unended.status, unended.synthetic) == (True, "interrupted", True)
+
+
+def test_waiting_for_a_spawned_agent_states_its_end() -> None:
+    sender: dict[str, Any] = {"sender_thread_id": THREAD}
+    found = read(
+        started(),
+        event("collab_agent_spawn_end", call_id="c1", prompt="x", new_thread_id="t2", status="pending_init", **sender),
+        event("collab_waiting_end", call_id="c2", statuses={"t2": {"completed": "Line 4."}}, **sender),
+    )
+
+    assert [(one.call_id, one.async_, one.final) for one in results(found)] == [
+        ("c1", True, False),
+        ("c1", False, True),
+        ("c2", False, False),
+    ]
+    assert results(found)[1].output["content"] == "Line 4."

@@ -293,6 +293,57 @@ def test_wait_tells_the_end_of_a_script_that_runs_on() -> None:
     ]
 
 
+def agent_call(call_id: str, name: str, given: str, output: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    return (
+        api("function_call", name=name, arguments=given, call_id=call_id),
+        api("function_call_output", call_id=call_id, output=output),
+    )
+
+
+def tasks(*later: dict[str, Any]) -> list[tuple[bool, bool, str]]:
+    """(async, final, status) of the results of a call that starts an agent, before these lines."""
+    spawned = agent_call("c1", "spawn_agent", '{"message": "Look."}', '{"agent_id": "t2", "nickname": "Ada"}')
+    found = read_rollout(line("session_meta", id="s"), *spawned, *later)
+    return [(one.async_, one.final, one.status) for one in of(ToolResult, found) if one.name == "Task"]
+
+
+def test_output_for_the_model_tells_the_end_of_an_agent() -> None:
+    failed = agent_call("c2", "wait_agent", '{"targets": ["t2"]}', '{"status": {"t2": {"errored": "No quota."}}}')
+    late = agent_call("c3", "wait_agent", '{"targets": ["t2"]}', '{"status": {}, "timed_out": true}')
+    assert tasks(*failed, *late) == [(True, False, "completed"), (False, True, "failed")]
+
+
+def test_agent_that_is_closed_while_it_works_is_cancelled() -> None:
+    closed = agent_call("c2", "close_agent", '{"target": "t2"}', '{"previous_status": "running"}')
+    assert tasks(*closed) == [(True, False, "completed"), (False, True, "cancelled")]
+
+
+def test_agent_that_had_ended_before_it_was_closed_is_completed() -> None:
+    closed = agent_call("c2", "close_agent", '{"target": "t2"}', '{"previous_status": {"completed": "Line 4."}}')
+    assert tasks(*closed) == [(True, False, "completed"), (False, True, "completed")]
+
+
+def test_activity_of_an_agent_tells_its_start_and_its_end() -> None:
+    """Codex 0.169 in code mode: the output of `spawn_agent` names no thread, that of `wait_agent` no state."""
+
+    def active(item_id: str, kind: str) -> dict[str, Any]:
+        activity = {"type": "SubAgentActivity", "id": item_id, "kind": kind, "agent_thread_id": "t2"}
+        return line("event_msg", type="item_completed", item=activity)
+
+    found = read_rollout(
+        line("session_meta", id="s"),
+        api("function_call", name="spawn_agent", arguments='{"message": "Look."}', call_id="c1"),
+        active("c1", "started"),
+        api("function_call_output", call_id="c1", output='{"task_name": "/root/look"}'),
+        active("a1", "interacted"),
+        active("a2", "completed"),
+    )
+    assert [(one.async_, one.final, one.status, one.synthetic) for one in of(ToolResult, found)] == [
+        (True, False, "completed", False),
+        (False, True, "completed", False),
+    ]
+
+
 # -- texts -------------------------------------------------------------------------------------------------------------
 
 

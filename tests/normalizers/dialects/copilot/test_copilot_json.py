@@ -285,6 +285,147 @@ def test_background_command_is_acknowledged() -> None:
     assert (last.status, last.final, last.synthetic) == ("interrupted", True, True)
 
 
+def steer(name: str, text: str, call_id: str = "r", **arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A call that polls or stops what runs in the background, and its result."""
+    return (
+        line("tool.execution_start", toolCallId=call_id, toolName=name, arguments=arguments),
+        line("tool.execution_complete", toolCallId=call_id, success=True, result={"content": text}),
+    )
+
+
+STARTED = start("bash", command="x", mode="async"), done("<command started in background with shellId: w1>")
+SPAWNED = (
+    start("task", prompt="Look.", agent_type="explore", mode="background"),
+    done("Agent started in background with agent_id: explore-3. You can use read_agent tool with this agent_id."),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "status", "output"),
+    [
+        ("stop_bash", "<command with id: w1 stopped>", "cancelled", {}),
+        (
+            "read_bash",
+            "tick\n<shellId: w1 completed with exit code 0>",
+            "completed",
+            {"stdout": "tick\n", "exit_code": 0},
+        ),
+        # exported sessions of other versions, in public repositories
+        (
+            "read_bash",
+            "no\n<command with id: w1 exited with exit code 2>",
+            "failed",
+            {
+                "stdout": "no\n",
+                "exit_code": 2,
+                "errorMessage": "command with id: w1 exited with exit code 2",
+            },
+        ),
+        (
+            "write_bash",
+            "bye\n<command with id: w1 exited with exit code 0>",
+            "completed",
+            {"stdout": "bye\n", "exit_code": 0},
+        ),
+    ],
+)
+def test_background_command_ends_as_another_call_states(
+    name: str, text: str, status: str, output: dict[str, Any]
+) -> None:
+    found = read("copilot-json", PROMPT, *STARTED, *steer(name, text, shellId="w1"), IDLE)
+    first, _, last = of(ToolResult, found)
+
+    assert (first.call_id, first.async_) == ("c", True)
+    assert (last.call_id, last.final, last.synthetic, last.status) == ("c", True, False, status)
+    assert answer(last.output) == output
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "arguments"),
+    [
+        (
+            "read_bash",
+            "tick\n<command with shellId: w1 is still running after 5 seconds. Use read_bash to read more.>",
+            {"shellId": "w1", "delay": 5},
+        ),
+        ("read_bash", "<command with id: w2 exited with exit code 0>", {"shellId": "w2", "delay": 5}),
+        ("stop_bash", "Invalid shell ID: w1. Please supply a valid shell ID.", {"shellId": "w1"}),
+        ("view", "<command with id: w1 exited with exit code 0>", {"path": "/log", "shellId": "w1"}),
+    ],
+)
+def test_background_command_runs_on_until_its_end_is_stated(name: str, text: str, arguments: dict[str, Any]) -> None:
+    found = read("copilot-json", PROMPT, *STARTED, *steer(name, text, **arguments), IDLE)
+    first, other, last = of(ToolResult, found)
+
+    assert (first.async_, other.call_id) == (True, "r")
+    assert (last.call_id, last.status, last.synthetic) == ("c", "interrupted", True)
+
+
+def test_command_that_outlives_its_wait_is_known_by_its_shell() -> None:
+    waited = "a\n<command with shellId: 4 is still running after 30 seconds. Use read_bash to continue waiting.>"
+    lines = start("bash", command="x"), done(waited), *steer("stop_bash", "<command with id: 4 stopped>", shellId="4")
+    first, _, last = of(ToolResult, read("copilot-json", PROMPT, *lines))
+
+    assert (first.async_, last.call_id, last.status) == (True, "c", "cancelled")
+
+
+def test_what_a_background_command_prints_is_its_final_output() -> None:
+    printed = [line("tool.shell_output", toolCallId="c", stream="stdout", text=text) for text in ("a\n", "b\n")]
+    ended = steer("read_bash", "b\n<shellId: w1 completed with exit code 0>", shellId="w1", delay=1)
+    *_, last = of(ToolResult, read("copilot-json", PROMPT, *STARTED, *printed, *ended))
+
+    assert (last.call_id, answer(last.output)) == ("c", {"stdout": "a\nb\n", "exit_code": 0})
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "status", "output"),
+    [
+        (
+            STARTED,
+            {"type": "shell_completed", "shellId": "w1", "exitCode": 3},
+            "failed",
+            {"exit_code": 3, "errorMessage": "exit code 3"},
+        ),
+        (STARTED, {"type": "shell_detached_completed", "shellId": "w1"}, "completed", {}),
+        (SPAWNED, {"type": "agent_completed", "agentId": "explore-3", "status": "failed"}, "failed", {}),
+    ],
+)
+def test_notification_ends_what_ran_in_the_background_once(
+    lines: tuple[dict[str, Any], ...], kind: dict[str, Any], status: str, output: dict[str, Any]
+) -> None:
+    """Kinds of notifications as the SDK's types have them."""
+    notified = {**line("system.notification"), "data": {"content": "It has ended.", "kind": kind}}
+    late = steer("read_bash", "<shellId: w1 completed with exit code 0>", shellId="w1")
+    found = read("copilot-json", PROMPT, *lines, notified, *late, IDLE)
+    first, last = [one for one in of(ToolResult, found) if one.call_id == "c"]
+
+    assert (first.async_, last.final, last.status, answer(last.output)) == (True, True, status, output)
+    assert [notice.text for notice in of(Notice, found)] == ["It has ended."]
+
+
+def test_background_agent_ends_with_its_report() -> None:
+    head = "agent_id: explore-3, agent_type: explore, status"
+    running = steer("read_agent", f"Agent is still running. {head}: running, elapsed: 2s", "r1", agent_id="explore-3")
+    report = f"Agent completed. {head}: completed, elapsed: 9s\n\nLine 4."
+    ended = steer("read_agent", report, "r2", agent_id="explore-3")
+    found = of(ToolResult, read("copilot-json", PROMPT, *SPAWNED, *running, *ended, IDLE))
+
+    assert [(one.call_id, one.name, one.status) for one in found] == [
+        ("c", "Task", "completed"),
+        ("r1", "TaskOutput", "completed"),
+        ("r2", "TaskOutput", "completed"),
+        ("c", "Task", "completed"),
+    ]
+    assert (found[0].async_, found[-1].final, answer(found[-1].output)) == (True, True, {"content": "Line 4."})
+
+
+def test_background_agent_whose_end_only_its_own_line_states_has_not_been_interrupted() -> None:
+    over = {**line("subagent.failed", toolCallId="c", agentName="explore", error="No quota."), "agentId": "explore-3"}
+    *_, last = of(ToolResult, read("copilot-json", PROMPT, *SPAWNED, over, IDLE))
+
+    assert (last.call_id, last.status, last.final) == ("c", "failed", True)
+
+
 def test_refused_call_is_denied() -> None:
     refused = results(stream("denied"))["bash"]
 

@@ -100,6 +100,19 @@ def test_stopped_task_is_cancelled() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [("completed", "completed", "completed"), ("failed", "provider_error", "failed"), ("running", "none", "completed")],
+)
+def test_header_above_a_subagents_summary_says_how_it_ended(status: str, reason: str, expected: str) -> None:
+    header = f"agent_id: agent-0\nactual_subagent_type: coder\nstatus: {status}\nstop_reason: {reason}"
+    text = f"{header}\n\n[summary]\nstatus: failed"
+    found = ended("Agent", text)
+
+    assert (found.name, found.status, found.output["content"]) == ("Task", expected, text)
+    assert found.output.get("errorMessage") == ("provider_error" if expected == "failed" else None)
+
+
 def test_command_without_output_says_so() -> None:
     failed = ended("Bash", "Process exited with code 2\nCommand failed with exit code: 2.")
     done = ended("Bash", "Command executed successfully.")

@@ -210,3 +210,26 @@ def test_command_that_was_started_in_the_background_runs_on() -> None:
     started, ended = of(ToolResult, read("qwen-chat", user("p", None, 0, "Watch."), called, returned))
 
     assert (started.status, started.async_, ended.status, ended.synthetic) == ("completed", True, "interrupted", True)
+
+
+@pytest.mark.parametrize(("answered", "end"), [("output", "cancelled"), ("error", "interrupted")])
+def test_stop_of_a_background_command_ends_it(answered: str, end: str) -> None:
+    def called(index: int, call_id: str, name: str, given: dict[str, Any], key: str, text: str) -> list[dict[str, Any]]:
+        part = {"functionResponse": {"id": call_id, "name": name, "response": {key: text}}}
+        call = {"functionCall": {"id": call_id, "name": name, "args": given}}
+        message = {"role": "user", "parts": [part]}
+        before = f"r{index - 1}" if index else "p"
+        return [
+            reply(f"a{index}", before, 1, call),
+            entry(f"r{index}", f"a{index}", 2, "tool_result", message=message),
+        ]
+
+    output = "Background shell started.\nid: bg_a0\npid: 27\noutput file: /t/shell-bg_a0.output\n"
+    given = {"command": "npm run watch", "is_background": True}
+    lines = [
+        *called(0, "c", "run_shell_command", given, "output", output),
+        *called(1, "d", "task_stop", {"task_id": "bg_a0"}, answered, "Cancellation requested."),
+    ]
+    started, _, ended = of(ToolResult, read("qwen-chat", user("p", None, 0, "Watch."), *lines))
+
+    assert (started.async_, ended.call_id, ended.status, ended.final) == (True, "c", end, True)

@@ -276,3 +276,19 @@ def test_result_of_a_subagent_ends_no_turn() -> None:
 
     assert [turn.line for turn in of(Turn, found)] == [1, 3]
     assert [(usage.agent, usage.input_tokens) for usage in of(Usage, found)] == [("c", 3)]
+
+
+def test_stop_of_a_background_command_ends_it() -> None:
+    given = {"command": "npm run watch", "is_background": True}
+    output = "Background shell started.\nid: bg_a0\npid: 27\noutput file: /t/shell-bg_a0.output\n"
+    found = read(
+        line("system", "i", subtype="init", qwen_code_version="0.24.4"),
+        assistant("a", {**CALL, "input": given}),
+        result("c", output, is_error=False),
+        assistant("b", {"type": "tool_use", "id": "d", "name": "task_stop", "input": {"task_id": "bg_a0"}}),
+        result("d", "Cancellation requested.", is_error=False),
+    )
+    started, stop, ended = of(ToolResult, found)
+
+    assert (started.async_, stop.name, stop.status) == (True, "TaskStop", "completed")
+    assert (ended.call_id, ended.status, ended.final) == ("c", "cancelled", True)
