@@ -1627,7 +1627,7 @@ export interface Modification {
 
 /** The change of one file in a patch. */
 export interface Change {
-  /** add, modify, delete or rename. */
+  /** add, modify, delete or rename; absent if the provider states the change in a form that is not known. */
   type?: string;
   add?: WholeText;
   modify?: Modification;
