@@ -663,14 +663,26 @@ export interface Filter {
   tool?: string[];
 }
 
-/** The common part of all client frames; unknown keys are errors. */
+/** The common part of all client frames; unknown keys are errors, unless the client is newer than the daemon. */
 export interface ClientStruct {
   op: string;
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
 }
 
 /** Lists sessions, newest first. A session matches if it has one of the values of each filter that is given. */
 export interface SessionsRequest {
   op: "sessions";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   limit?: number;
@@ -704,6 +716,12 @@ export interface SessionsRequest {
  */
 export interface SearchRequest {
   op: "search";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   /** Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one. */
@@ -736,6 +754,12 @@ export interface SearchRequest {
  */
 export interface UsageRequest {
   op: "usage";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   /** `agent` is the provider; a `subagent` is named with its session, as `<session>/<subagent>`. */
@@ -754,6 +778,12 @@ export interface UsageRequest {
 /** Asks for one event. */
 export interface EventRequest {
   op: "event";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   seq: number;
@@ -764,6 +794,12 @@ export interface EventRequest {
 /** Asks what a session changed: its files, or the diff of one. */
 export interface FilesRequest {
   op: "files";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   session: string;
@@ -774,6 +810,12 @@ export interface FilesRequest {
 /** Lists open calls and pending permissions. */
 export interface CallsRequest {
   op: "calls";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   session?: string;
@@ -782,6 +824,12 @@ export interface CallsRequest {
 /** Asks for a part of an output body. */
 export interface OutputRequest {
   op: "output";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   outputId: string;
@@ -795,6 +843,12 @@ export interface OutputRequest {
 /** Stores a body for a limited time: the `bytes` bytes that follow the frame's newline. Returns its `outputId`. */
 export interface StoreRequest {
   op: "store";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   bytes: number;
@@ -809,6 +863,12 @@ export interface StoreRequest {
 /** Asks for the daemon's statistics. */
 export interface StatsRequest {
   op: "stats";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
 }
@@ -816,6 +876,12 @@ export interface StatsRequest {
 /** Ends a stream: open calls are closed as interrupted. Returns its statistics. */
 export interface EndRequest {
   op: "end";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   stream: string;
@@ -827,6 +893,12 @@ export interface EndRequest {
  */
 export interface ToAgentRequest {
   op: "to-agent";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   stream: string;
@@ -837,6 +909,12 @@ export interface ToAgentRequest {
 /** Deletes an ended session: its events and their bodies. Returns the number of events. */
 export interface RemoveRequest {
   op: "remove";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   session: string;
@@ -845,6 +923,12 @@ export interface RemoveRequest {
 /** Pins a session, so that retention never deletes it, or unpins it. */
 export interface PinRequest {
   op: "pin";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   session: string;
@@ -857,6 +941,12 @@ export interface PinRequest {
  */
 export interface RereadRequest {
   op: "reread";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   /** Ids of sessions, or their beginnings. */
@@ -868,6 +958,12 @@ export interface RereadRequest {
 /** Asks whether the daemon answers. */
 export interface PingRequest {
   op: "ping";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
 }
