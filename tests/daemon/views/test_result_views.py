@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,32 @@ pytestmark = pytest.mark.usefixtures("toy")
 
 EXAMPLE = tomllib.loads((ROOT / "docs" / "display.toml").read_text())
 FOUND = [{"title": "Climate", "url": "https://example.org/", "snippet": "It changes.", "score": 0.9}]
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (  # Claude Code 2.1, and Gemini CLI alike: hits without a snippet, a summary that is nothing else
+            {"results": [{"title": "Page", "url": "http://a/"}, {"snippet": "It says 42."}], "searchCount": 1},
+            "Top results:\n- [Page](http://a/)\n- It says 42.\n",
+        ),
+        (
+            {"results": [{"url": "http://a/", "snippet": "No title."}]},
+            "Top results:\n- [http://a/](http://a/) No title.\n",
+        ),
+        ({"results": []}, ""),
+        ({}, ""),  # Codex: it does not say what it found
+        ({"message": 'Search results for "page" returned.'}, ""),  # Gemini CLI, in its stream
+    ],
+)
+def test_example_for_searches_shows_what_each_agent_states(output: dict[str, Any], expected: str) -> None:
+    command = EXAMPLE["tools"]["WebSearch"]["rewrite"]
+
+    shown = subprocess.run(command, input=json.dumps({"output": output}), capture_output=True, text=True, check=True)
+
+    assert shown.stdout == expected
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
