@@ -1151,7 +1151,12 @@ export interface Happy {
 /** The keys that every input has. */
 export interface ToolInput {
   _happy?: Happy;
-  /** The provider's own object for the call, truncated. */
+  /**
+   * The provider's own object for the call, truncated. Of a string, 2,000 code points are left, followed by
+   * `…(truncated N chars)`; of a list, 50 items, and `…(truncated N items)` as the last one; of an object, 200
+   * keys, and `_truncatedKeys` with the number of the others. What is nested more than 6 levels deep is
+   * `[truncated depth]`.
+   */
   _raw?: unknown;
   /** In traces of Happier: kind, title, raw input and locations of the ACP update. */
   _acp?: Record<string, unknown>;
@@ -1161,7 +1166,7 @@ export interface ToolInput {
 /** The keys that every result has. */
 export interface ToolResultPayload {
   _happy?: Happy;
-  /** The provider's own object for the result, truncated. */
+  /** The provider's own object for the result, truncated as in the input. */
   _raw?: unknown;
   /** The provider's message, if the call did not complete. */
   errorMessage?: string;
