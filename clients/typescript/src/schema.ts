@@ -1984,8 +1984,9 @@ export interface McpResult extends ToolResultPayload {
 }
 
 /**
- * Canonical name of a tool -> its `input` and `output`. Unknown keys of a provider, and values of another type,
- * are passed on unchanged.
+ * Canonical name of a tool -> its `input` and `output`. Unknown keys of a provider, and values of another type
+ * under a known key, are passed on unchanged. A result that as a whole has a form that its protocol does not
+ * have is only in `_raw` and in `modelView`.
  */
 export interface Tools {
   Bash: { input: BashInput; output: BashResult };
