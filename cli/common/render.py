@@ -124,6 +124,9 @@ class Renderer:
         yield from self._attachments(event.attachments)
 
     def _prompt(self, event: DisplayPrompt) -> Iterator[Clean]:
+        if event.role == "system":  # the agent's own words, which may be as long as a summary of the session
+            yield self._marker("⚙", "blue", event.text)
+            return
         for line in self._whole(event.text, 4 if event.agent else 2):
             yield from (joined([self._style(f"> {part}", "cyan")]) for part in line.split("\n"))
         yield from self._attachments(event.attachments)

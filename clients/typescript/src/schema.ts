@@ -116,6 +116,7 @@ export interface DisplayReasoning extends DisplayEvent {
 /** A prompt to the assistant. */
 export interface DisplayPrompt extends DisplayEvent {
   kind: "prompt";
+  /** `system`: not what the user wrote, but a text of the agent, such as the output of a command of its own. */
   role: "system" | "user";
   text: string;
   attachments?: Attachment[];
