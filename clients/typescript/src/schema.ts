@@ -303,6 +303,8 @@ export interface Display {
   /** Length of the body. */
   bytes?: number;
   lines?: number;
+  /** Bytes that follow `text` and that a rule (`max_chars`) does not show. */
+  cut?: number;
 }
 
 /** The numbers that an agent puts before the lines of a text: `width` code points, filled with `pad`, and `mark`. */
