@@ -4,7 +4,7 @@ A subcommand is a module `<folder>/<name>.py` with a click command named `comman
 that `tooltap --help` starts at once.
 
 Exit codes: 0 done, 1 the work failed or a check found something, 2 wrong usage or configuration, 130 on Ctrl-C.
-If the reader closes the pipe, the command exits silently with 0.
+If the reader closes the pipe, the command exits silently with 0; a check goes on, and exits with what it found.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -132,7 +132,8 @@ def run() -> int:
     """Run the subcommand that `sys.argv` names. Return the exit code."""
     try:
         code = tooltap.main(prog_name="tooltap", standalone_mode=False)
-        _flush()
+        with suppress(BrokenPipeError):
+            _flush()
     except Exception as error:
         code = exit_code(error)
     finally:
@@ -183,7 +184,9 @@ def _discard_unwritable_output() -> None:
     try:
         _flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from tooltap.cli.common.printing import discard
+
+        discard(sys.stdout)
 
 
 def _flush() -> None:

@@ -83,6 +83,7 @@ class DisplayPrompt(DisplayEvent, tag="prompt"):
     """A prompt to the assistant."""
 
     role: Literal["user", "system"]
+    """`system`: not what the user wrote, but a text of the agent, such as the output of a command of its own."""
     text: str
     attachments: list[Attachment] | None = None
 

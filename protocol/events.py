@@ -90,6 +90,8 @@ class Display(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
     bytes: int | None = None
     """Length of the body."""
     lines: int | None = None
+    cut: int | None = None
+    """Bytes that follow `text` and that a rule (`max_chars`) does not show."""
 
 
 class LineNumbers(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):

@@ -2,8 +2,9 @@
 requests, whose results are in `replies.py`; then all other frames.
 
 Both sides write one JSON object per line, with `op` first. Event lines have no `op`. The daemon is strict about its
-clients' frames (`decode_client_frame`): it answers a mistake with one sentence and never guesses. Clients are lenient
-about the daemon's frames (`decode_daemon_frame`): they ignore what a newer daemon adds.
+clients' frames (`decode_client_frame`): it answers a mistake with one sentence and never guesses. Only in frames of a
+client that says that it is newer (`speaks`), it ignores keys that it does not know. Clients are lenient about the
+daemon's frames (`decode_daemon_frame`): they ignore what a newer daemon adds.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
+from tooltap import __version__
 from tooltap.protocol.filters import ALL_EVENTS, Filter, Values
 from tooltap.protocol.replies import SessionStatus, UsageKey
 from tooltap.protocol.stats import Statistics
@@ -51,10 +53,18 @@ Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 StreamId: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._~/-]{1,200}\Z")]
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+Release: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9}){0,3}[A-Za-z0-9.+-]{0,50}\Z")]
 
 
-class ClientStruct(msgspec.Struct, tag_field="op", rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """The common part of all client frames; unknown keys are errors."""
+class ClientStruct(
+    msgspec.Struct, kw_only=True, tag_field="op", rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
+    """The common part of all client frames; unknown keys are errors, unless the client is newer than the daemon."""
+
+    speaks: Release | None = None
+    """The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys that
+    the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one it talks to.
+    """
 
 
 class _Request(ClientStruct, kw_only=True):
@@ -485,13 +495,14 @@ class FrameError(ValueError):
 class _Head(msgspec.Struct):
     op: str
     id: RequestId = None
+    speaks: str | None = None
 
 
 _encoder = msgspec.json.Encoder()
 _client_decoder: msgspec.json.Decoder[ClientFrame] = msgspec.json.Decoder(ClientFrame)
 _daemon_decoder: msgspec.json.Decoder[DaemonFrame] = msgspec.json.Decoder(DaemonFrame)
 _head_decoder = msgspec.json.Decoder(_Head)
-_CLIENT_OPS = {kind.__struct_config__.tag for kind in get_args(ClientFrame)}
+_CLIENT_KINDS: dict[str, type[ClientStruct]] = {str(kind.__struct_config__.tag): kind for kind in get_args(ClientFrame)}
 
 
 def encode_frame(frame: ClientFrame | DaemonFrame) -> bytes:
@@ -513,9 +524,45 @@ def decode_client_frame(line: bytes) -> ClientFrame:
         try:
             return _client_decoder.decode(line)
         except msgspec.ValidationError as error:
+            if (known := _known_part(line)) is None:
+                raise _explain(line, error) from None
+        try:
+            return _client_decoder.decode(known)
+        except msgspec.ValidationError as error:
             raise _explain(line, error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise FrameError("bad-frame", "the line is not valid JSON", fatal=True) from None
+
+
+def _known_part(line: bytes) -> bytes | None:
+    """The frame of a newer client without the keys that this version does not know; None for any other line."""
+    try:
+        head = _head_decoder.decode(line)
+    except msgspec.ValidationError:
+        return None
+    kind = _CLIENT_KINDS.get(head.op)
+    if kind is None or head.speaks is None or _numbers(head.speaks) <= _numbers(__version__):
+        return None
+    frame = msgspec.json.decode(line)
+    return msgspec.json.encode({"op": head.op, **_known_keys(frame, kind)})
+
+
+def _known_keys(value: dict[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    kept = {}
+    for field in msgspec.structs.fields(kind):
+        if field.encode_name in value:
+            inner = value[field.encode_name]
+            is_struct = (
+                isinstance(inner, dict) and isinstance(field.type, type) and issubclass(field.type, msgspec.Struct)
+            )
+            kept[field.encode_name] = _known_keys(inner, field.type) if is_struct else inner
+    return kept
+
+
+def _numbers(release: str) -> list[int]:
+    """The numbers at the beginning of a release, for comparison: `0.2.0rc1` is [0, 2, 0]."""
+    found = re.match(r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}", release)
+    return [] if found is None else [int(part) for part in found[0].split(".")]
 
 
 def _explain(line: bytes, error: msgspec.ValidationError) -> FrameError:
@@ -525,8 +572,8 @@ def _explain(line: bytes, error: msgspec.ValidationError) -> FrameError:
         if not line.lstrip().startswith(b"{"):
             return FrameError("bad-frame", "a frame is a JSON object with an `op`", fatal=True)
         return FrameError("bad-frame", f"a frame is a JSON object with an `op`; {sentence_of(str(failure))}")
-    if head.op not in _CLIENT_OPS:
-        known = ", ".join(sorted(map(str, _CLIENT_OPS)))
+    if head.op not in _CLIENT_KINDS:
+        known = ", ".join(sorted(_CLIENT_KINDS))
         return FrameError("unknown-op", f"unknown op {head.op[:100]!r}; known are {known}", request_id=head.id)
     # A stream's lines or a body follow these frames: after a wrong one, nothing that follows can be read as a frame.
     fatal = head.op in ("ingest", "store")

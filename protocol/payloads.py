@@ -91,7 +91,9 @@ class ToolInput(OpenStruct):
 
     happy: Happy | None = msgspec.field(default=None, name="_happy")
     raw: Any = msgspec.field(default=None, name="_raw")
-    """The provider's own object for the call, truncated."""
+    """The provider's own object for the call, truncated. Of a string, 2,000 code points are left, followed by
+    `…(truncated N chars)`; of a list, 50 items, and `…(truncated N items)` as the last one; of an object, 200 keys, and
+    `_truncatedKeys` with the number of the others. What is nested more than 6 levels deep is `[truncated depth]`."""
     acp: dict[str, Any] | None = msgspec.field(default=None, name="_acp")
     """In traces of Happier: kind, title, raw input and locations of the ACP update."""
 
@@ -101,7 +103,7 @@ class ToolResultPayload(OpenStruct):
 
     happy: Happy | None = msgspec.field(default=None, name="_happy")
     raw: Any = msgspec.field(default=None, name="_raw")
-    """The provider's own object for the result, truncated."""
+    """The provider's own object for the result, truncated as in the input."""
     errorMessage: str | None = None
     """The provider's message, if the call did not complete."""
     error: str | dict[str, Any] | None = None

@@ -195,7 +195,7 @@ class Change(OpenStruct):
     """The change of one file in a patch."""
 
     type: str | None = None
-    """add, modify, delete or rename."""
+    """add, modify, delete or rename; absent if the provider states the change in a form that is not known."""
     add: WholeText | None = None
     modify: Modification | None = None
     delete: WholeText | None = None

@@ -194,6 +194,8 @@ Event: TypeAlias = dict[str, Any]
 NEVER_COMPARED = frozenset({"seq", "id", "root"})
 """Fields that are not compared. `root` may have been found on the daemon's machine."""
 TIMES = frozenset({"ts", "durationMs"})
+CUT = frozenset({"preview"})
+"""Fields made of the beginning of others. The journal's may end within a secret, where no rule recognises it."""
 
 
 class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -227,9 +229,16 @@ class KindTally(msgspec.Struct):
     changed: int = 0
 
 
+class _Masked(NamedTuple):
+    """An event without its secrets."""
+
+    body: bytes
+    had_secrets: bool
+
+
 class _BothSides:
     def __init__(self) -> None:
-        self.lines: dict[int, tuple[list[bytes], list[bytes]]] = {}
+        self.lines: dict[int, tuple[list[_Masked], list[_Masked]]] = {}
         """Line -> its events on both sides, until both sides are past that line."""
         self.at = [0, 0]
 
@@ -240,7 +249,8 @@ class EventDiff:
     Events are paired line by line: within a line, the events of the same kind about the same call are paired in order.
     What does not result from the lines is not compared: `seq`, the position within the line at the end of `id`, and
     times if the trace does not hold them. Secrets are masked on both sides: a trace is masked already, a journal may
-    hold secrets, and one that was streamed in pieces is whole only in an event.
+    hold secrets, and one that was streamed in pieces is whole only in an event. The preview of a call with secrets is
+    not compared: it may hold a part of one.
 
     Reads both sides in step. They are in about the same order, so little is held in memory: the events of a line are
     compared and released as soon as both sides are past the line.
@@ -291,29 +301,34 @@ class EventDiff:
         if _mark(head) == "d":  # made by a daemon when it resumed the stream, not by a line
             return
         stream = self._streams[head.stream]
-        stream.lines.setdefault(head.line, ([], []))[side].append(mask_secrets(body))
+        masked = mask_secrets(body)
+        stream.lines.setdefault(head.line, ([], []))[side].append(_Masked(masked, masked is not body))
         if head.line > stream.at[side]:
             stream.at[side] = head.line
             for done in [number for number in stream.lines if number < min(stream.at)]:
                 self._settle(head.stream, *stream.lines.pop(done))
 
-    def _settle(self, name: str, before: list[bytes], after: list[bytes]) -> None:
+    def _settle(self, name: str, before: list[_Masked], after: list[_Masked]) -> None:
         """Compare the events of one line."""
         pairs: dict[Any, tuple[list[Event], list[Event]]] = defaultdict(lambda: ([], []))
+        with_secrets = set()
         for side, bodies in enumerate((before, after)):
-            for body in bodies:
+            for body, had_secrets in bodies:
                 event: Event = orjson.loads(body)
-                pairs[_identity(event, _mark(head_of(body)))][side].append(event)
-        for olds, news in pairs.values():
+                identity = _identity(event, _mark(head_of(body)))
+                pairs[identity][side].append(event)
+                if had_secrets:
+                    with_secrets.add(identity)
+        for identity, (olds, news) in pairs.items():
             for old, new in zip(olds, news, strict=False):
-                self._compare(name, old, new)
+                self._compare(name, old, new, CUT if identity in with_secrets else frozenset())
             for old in olds[len(news) :]:
                 self._report("removed", old, whole=old)
             for new in news[len(olds) :]:
                 self._report("added", new, whole=new)
 
-    def _compare(self, name: str, old: Event, new: Event) -> None:
-        ignored = NEVER_COMPARED if self.covered[name].timed else NEVER_COMPARED | TIMES
+    def _compare(self, name: str, old: Event, new: Event, cut: frozenset[str]) -> None:
+        ignored = cut | (NEVER_COMPARED if self.covered[name].timed else NEVER_COMPARED | TIMES)
         if old.get("replay") and not new.get("replay"):  # the journal has it from another stream already
             ignored |= OF_HISTORY
         if old.get("beside"):

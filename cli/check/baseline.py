@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tooltap.cli.common.commands import Group
+from tooltap.cli.common.commands import Check, Group
 from tooltap.cli.common.printing import say, short, warn
 from tooltap.cli.common.recordings import (
     Recording,
@@ -95,6 +95,7 @@ def record(
 
 @command.command(
     "check",
+    cls=Check,
     examples=(
         "tooltap baseline check recordings/",
         "tooltap baseline check claude.jsonl --scenario shell --baselines baselines",

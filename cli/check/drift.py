@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tooltap.cli.common.commands import Command
+from tooltap.cli.common.commands import Check
 from tooltap.cli.common.connection import request, socket_option
 from tooltap.cli.common.printing import MAX_ID, on_stderr, progress, say, say_json, short
 from tooltap.cli.common.recordings import (
@@ -39,7 +39,7 @@ UNKNOWN = "unknown"
 
 @click.command(
     "drift",
-    cls=Command,
+    cls=Check,
     examples=(
         "tooltap drift",
         "tooltap drift --strict recordings/",

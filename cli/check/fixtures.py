@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tooltap.cli.common.commands import Group
+from tooltap.cli.common.commands import Check, Group
 from tooltap.cli.common.printing import on_stderr, progress, say, short
 from tooltap.cli.common.recordings import (
     guarded_workers,
@@ -134,7 +134,10 @@ def keys(traces: tuple[Path, ...], dialect: str, jobs: int) -> None:
 
 
 @command.command(
-    "check", short_help="Compare fixtures with what their lines give.", examples=("tooltap fixtures check fixtures",)
+    "check",
+    cls=Check,
+    short_help="Compare fixtures with what their lines give.",
+    examples=("tooltap fixtures check fixtures",),
 )
 @folder_argument
 @click.pass_context
@@ -145,6 +148,7 @@ def check(context: click.Context, folder: Path) -> None:
 
 @command.command(
     "update",
+    cls=Check,
     short_help="Replace the events by what the lines give today.",
     examples=("tooltap fixtures update fixtures",),
 )

@@ -14,7 +14,7 @@ import click
 
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, run_client, socket_option
-from tooltap.cli.common.printing import MAX_ID, progress, say, say_json, short, warn, write_events
+from tooltap.cli.common.printing import MAX_ID, outliving_readers, progress, say, say_json, short, warn, write_events
 from tooltap.cli.common.recordings import guarded_workers, input_size, jobs_option, worker_errors
 from tooltap.cli.common.statistics import print_statistics, statistics_options
 from tooltap.daemon.formats import counted
@@ -93,11 +93,12 @@ def command(
         files = expand(traces)
         if diff or journal:
             difference = _compare(files, journal, socket, jobs)
-            if as_json:
-                say_json(as_json_value(difference))
-            else:
-                for line in render(difference):
-                    say(line)
+            with outliving_readers():  # the exit code says what was found, whoever reads
+                if as_json:
+                    say_json(as_json_value(difference))
+                else:
+                    for line in render(difference):
+                        say(line)
             context.exit(DIFFERS if difference.changes else SAME)
         done = _print_events(files, jobs)
     except OSError as error:

@@ -43,6 +43,16 @@ class Command(click.Command):
                 formatter.write(f"{'':{formatter.current_indent}}{example}\n")
 
 
+class Check(Command):
+    """Command whose exit code is what it found. Where the reader closes the pipe, only the printing stops."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from tooltap.cli.common.printing import outliving_readers  # `--help` does not wait for it
+
+        with outliving_readers():
+            return super().invoke(ctx)
+
+
 class Group(Command, click.Group):
     command_class = Command
 

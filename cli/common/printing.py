@@ -112,12 +112,47 @@ def write_events(lines: bytes) -> None:
     if at_terminal():
         _write(sys.stdout, lines)
     elif sys.stdout is not None:
-        sys.stdout.buffer.write(lines)
+        with _unless_unread(sys.stdout):
+            sys.stdout.buffer.write(lines)
 
 
 def flush(*, err: bool = False) -> None:
     if (stream := sys.stderr if err else sys.stdout) is not None:
-        stream.flush()
+        with _unless_unread(stream):
+            stream.flush()
+
+
+_outlives_readers = False
+"""Whether a command goes on after a reader has closed the pipe."""
+
+
+@contextmanager
+def outliving_readers() -> Iterator[None]:
+    """In the block, what nobody reads any more is discarded. Elsewhere it raises `BrokenPipeError`, which ends the
+    command."""
+    global _outlives_readers
+    before, _outlives_readers = _outlives_readers, True
+    try:
+        yield
+    finally:
+        _outlives_readers = before
+
+
+@contextmanager
+def _unless_unread(stream: TextIO) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        if not _outlives_readers:
+            raise
+        discard(stream)
+
+
+def discard(stream: TextIO) -> None:
+    """Discard what is in the buffer of a standard stream, and all that will be written to it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def binary_output() -> BinaryIO:
@@ -152,9 +187,11 @@ def _write(stream: TextIO | None, text: str | bytes) -> None:
     if isinstance(text, bytes):
         # In another encoding than UTF-8, bytes of a character could be controls.
         plain = stream.encoding.lower() != "utf-8" and stream.isatty()
-        stream.buffer.write(sanitize_json(text, plain=plain))
+        data = sanitize_json(text, plain=plain)
     else:
-        stream.buffer.write(text.encode(stream.encoding, "replace"))  # what cannot be encoded would stop the command
+        data = text.encode(stream.encoding, "replace")  # what cannot be encoded would stop the command
+    with _unless_unread(stream):
+        stream.buffer.write(data)
 
 
 @contextmanager

@@ -190,6 +190,8 @@ def usage_errors() -> Iterator[None]:
         yield
     except BaselineError as error:
         raise click.UsageError(str(error), click.get_current_context(silent=True)) from None
+    except BrokenPipeError:
+        raise
     except OSError as error:
         message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         raise click.UsageError(message, click.get_current_context(silent=True)) from None

@@ -20,6 +20,7 @@ from tooltap.cli.common.printing import (
     flush,
     joined,
     lines_of,
+    short,
     styled,
     wants_colour,
     warn,
@@ -58,8 +59,8 @@ def _brief(display: Display | None) -> str:
 class Renderer:
     """Turns display events into text; an event that is not shown becomes "".
 
-    Text mode shows the assistants' texts. Verbose mode also shows prompts, tool calls, permissions, warnings and
-    errors.
+    Text mode shows the assistants' texts; `Printer` says on standard error that a turn has failed. Verbose mode also
+    shows prompts, tool calls, permissions, warnings and errors.
     """
 
     def __init__(self, *, verbose: bool, colour: bool, columns: int | None = None) -> None:
@@ -123,6 +124,9 @@ class Renderer:
         yield from self._attachments(event.attachments)
 
     def _prompt(self, event: DisplayPrompt) -> Iterator[Clean]:
+        if event.role == "system":  # the agent's own words, which may be as long as a summary of the session
+            yield self._marker("⚙", "blue", event.text)
+            return
         for line in self._whole(event.text, 4 if event.agent else 2):
             yield from (joined([self._style(f"> {part}", "cyan")]) for part in line.split("\n"))
         yield from self._attachments(event.attachments)
@@ -204,6 +208,7 @@ class Printer:
     def __init__(self, mode: str, oldest: int | None) -> None:
         self._oldest = oldest
         self._json = mode == "json"
+        self._text = mode == "text"
         self._renderer = Renderer(
             verbose=mode == "verbose",
             colour=wants_colour(),
@@ -212,6 +217,8 @@ class Printer:
         self._live = False
         self.has_printed = False
         """Whether any event was shown."""
+        self.hidden = 0
+        """Number of events that this mode does not show."""
 
     def print_all(self, items: Iterable[Received]) -> None:
         for item in items:
@@ -231,6 +238,13 @@ class Printer:
         if self._json:
             self.has_printed = True
             write_events(line + b"\n")
-        elif (shown := decode_display(line)) is not None and (text := self._renderer.render(shown)):
-            self.has_printed = True
-            write_text(text)
+        elif (shown := decode_display(line)) is not None:
+            if text := self._renderer.render(shown):
+                self.has_printed = True
+                write_text(text)
+            elif self._text and isinstance(shown, DisplayNotice) and shown.state == "failed":
+                self.has_printed = True
+                flush()
+                warn(f"{shown.provider} {short(shown.session)}: the turn {shown.text}")
+            else:
+                self.hidden += 1

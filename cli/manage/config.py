@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tooltap.cli.common.commands import Group
-from tooltap.cli.common.printing import say
+from tooltap.cli.common.printing import say, warn
 from tooltap.daemon.formats import counted
 
 
@@ -31,12 +31,13 @@ def command() -> None:
 def check(file: Path | None) -> None:
     """Check a configuration file.
 
-    An error names its line and key.
+    An error names its line and key. What is valid, but can hardly be meant, is said on standard error.
 
     FILE defaults to the file that a daemon without `--config` reads.
     """
     from tooltap.daemon.config import ConfigError, load_config
     from tooltap.daemon.system.paths import config_path
+    from tooltap.daemon.views.rules import doubts
 
     file = file or config_path()
     try:
@@ -44,6 +45,8 @@ def check(file: Path | None) -> None:
         _ = config.socket_path, config.journal_place
     except ConfigError as error:
         raise InvalidConfiguration(str(error)) from None
+    for name, doubt in doubts(config.tools):
+        warn(f"{file}: tools.{name}: {doubt}")
     say(f"{file} is valid: {_rules(len(config.tools))}")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tooltap.cli.common.columns import terminal_columns, wrapped
-from tooltap.cli.common.commands import Command
+from tooltap.cli.common.commands import Check
 from tooltap.cli.common.connection import socket_option
 from tooltap.cli.common.printing import at_terminal, joined, say, say_json, short, styled, wants_colour
 from tooltap.daemon.formats import counted
@@ -22,7 +22,7 @@ MAX_SENTENCE = 400
 
 @click.command(
     "doctor",
-    cls=Command,
+    cls=Check,
     examples=("tooltap doctor", "tooltap doctor --json | jq '.findings[] | select(.level == \"problem\")'"),
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the findings and their numbers.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tooltap.cli.common.columns import say_wrapped
-from tooltap.cli.common.commands import Group
+from tooltap.cli.common.commands import Check, Group
 from tooltap.cli.common.masking import redact_options
 from tooltap.cli.common.printing import MAX_ID, flush, say, say_json, short, warn, write_events
 from tooltap.cli.common.recordings import UnreadableError, read_chunks
@@ -81,7 +81,7 @@ def _file(journal: str | None, config: Path | None, what: str) -> Path:
     return place.resolve()
 
 
-@command.command("check", examples=("tooltap journal check", "tooltap journal check --json | jq .damages"))
+@command.command("check", cls=Check, examples=("tooltap journal check", "tooltap journal check --json | jq .damages"))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with all damage.")
 @_journal_options
 @click.pass_context

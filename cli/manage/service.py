@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tooltap.cli.common.commands import Group
+from tooltap.cli.common.commands import Check, Group
 from tooltap.cli.common.printing import say, say_text, short, warn
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def uninstall() -> None:
         _run_systemctl(["daemon-reload"])
 
 
-@command.command("status", examples=("tooltap service status",))
+@command.command("status", cls=Check, examples=("tooltap service status",))
 @click.pass_context
 def status(context: click.Context) -> None:
     """Show whether the service is installed and running. Exit code 1 if it is not running."""

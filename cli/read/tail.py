@@ -133,7 +133,8 @@ def command(
     with daemon_errors(), closing(BlockingSubscription(socket, frame, follow, waiting())) as subscription:
         printer.print_all(subscription)
     if not printer.has_printed and not follow:
-        warn(_why_nothing(socket, filters, mode=mode, begins_late=start != "start" or since is not None))
+        begins_late = start != "start" or since is not None
+        warn(_why_nothing(socket, filters, mode=mode, begins_late=begins_late, hidden=printer.hidden))
 
 
 def _session_id(socket: Path | None, name: str, *, follow: bool) -> str:
@@ -147,8 +148,14 @@ def _session_id(socket: Path | None, name: str, *, follow: bool) -> str:
         return name
 
 
-def _why_nothing(socket: Path | None, filters: dict[str, tuple[str, ...]], *, mode: str, begins_late: bool) -> str:
-    """Explain why no event was shown. `begins_late`: reading did not begin at the oldest event."""
+def _why_nothing(
+    socket: Path | None, filters: dict[str, tuple[str, ...]], *, mode: str, begins_late: bool, hidden: int
+) -> str:
+    """Explain why no event was shown. `begins_late`: reading did not begin at the oldest event. `hidden`: number of
+    events that were read, but that the mode does not show."""
+    if hidden and (begins_late or any(filters.values())):
+        other, what = ("verbose", "text of an assistant") if mode == "text" else ("json", "line in this mode")
+        return f"{counted(hidden, 'event matches', 'events match')}, without any {what}; `--mode {other}` shows more"
     page = request(socket, "sessions", limit=COUNTED)
     events = sum(one["events"] for one in page["sessions"])
     if not events:

@@ -123,7 +123,8 @@ def _msgspec_components() -> tuple[list[Schema], dict[str, Schema]]:
 def _tools() -> Schema:
     return {
         "description": "Canonical name of a tool -> its `input` and `output`. Unknown keys of a provider, and values of"
-        " another type, are passed on unchanged.",
+        " another type under a known key, are passed on unchanged. A result that as a whole has a form that its"
+        " protocol does not have is only in `_raw` and in `modelView`.",
         "type": "object",
         "properties": {
             name: {

@@ -20,6 +20,7 @@ from tooltap.cli.common.recordings import (
     read_chunks,
 )
 from tooltap.cli.common.statistics import print_statistics, statistics_options
+from tooltap.daemon.formats import counted
 
 
 @click.command(
@@ -53,8 +54,8 @@ def command(
 
     Each PATH is a file, a folder of .jsonl files, or "-" for standard input, which is also read if there is no PATH. A
     file that was sent before is resumed after the last line the daemon has. Standard input is a new stream each time.
-    Recordings of tapped lines are unwrapped. If no line of a file is understood, a sentence says so, and the exit code
-    is 1.
+    Recordings of tapped lines are unwrapped. If some lines of a file are not understood, a sentence says so; if no line
+    is, the exit code is 1.
     """
     import secrets
 
@@ -86,6 +87,10 @@ def command(
                     is_understood = False
                     if not stats_json:  # then the statistics say so, and programs read standard error
                         warn(_not_understood(path, dialect))
+                elif one.unparsed and not (stats or stats_json):
+                    name = "standard input" if path == STDIN else path
+                    some = f"{one.unparsed:,} of {counted(one.lines, 'line')} not understood"
+                    warn(f"{name}: {some}; they are events of the kind `unparsed`")
     print_statistics(done, stats=stats, stats_json=stats_json)
     context.exit(0 if len(done) == len(files) and is_understood else 1)
 

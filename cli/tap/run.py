@@ -24,7 +24,7 @@ def agent_command(name: str, description: str, *, examples: tuple[str, ...]) -> 
         cls=Command,
         help=description,
         examples=examples,
-        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+        context_settings={"allow_interspersed_args": False},
     )
     @click.argument(
         "command",

@@ -43,6 +43,7 @@ from tooltap.daemon.client.discovery import (
     elsewhere,
     greeting,
     pauses,
+    spoken,
     unreachable,
     usual_socket,
 )
@@ -125,7 +126,7 @@ class Client:
     async def request(self, op: str, **arguments: Any) -> Any:
         """The result of a request (`tooltap.protocol.frames`). Raises `DaemonError` and `DisconnectedError`."""
         arguments = {key: value for key, value in arguments.items() if value is not None}
-        await self.write(msgspec.json.encode({"op": op, "id": 1, **arguments}) + b"\n")
+        await self.write(msgspec.json.encode({"op": op, "id": 1, **spoken(self.welcome), **arguments}) + b"\n")
         return await self._receive_result()
 
     async def store(self, body: bytes, **about: Any) -> str:
@@ -143,7 +144,7 @@ class Client:
         return frame.result
 
     async def send(self, frame: ClientFrame) -> None:
-        await self.write(encode_frame(frame))
+        await self.write(encode_frame(msgspec.structs.replace(frame, **spoken(self.welcome))))
 
     async def write(self, data: bytes) -> None:
         """Write data. Raises `DisconnectedError`, or `DaemonError` if the daemon reported a reason."""

@@ -24,6 +24,7 @@ from tooltap.daemon.client.discovery import (
     elsewhere,
     greeting,
     pauses,
+    spoken,
     unreachable,
     usual_socket,
 )
@@ -105,7 +106,7 @@ def ask(
     arguments = {key: value for key, value in arguments.items() if value is not None}
     with closing(BlockingClient(path, timeout, wait)) as client:
         try:
-            client.write(msgspec.json.encode({"op": op, "id": 1, **arguments}) + b"\n")
+            client.write(msgspec.json.encode({"op": op, "id": 1, **spoken(client.welcome), **arguments}) + b"\n")
         except DisconnectedError:
             pass  # the daemon may have said why
         while not isinstance(frame := decode_daemon_frame(client.receive_line()), Reply):
@@ -150,7 +151,8 @@ class BlockingSubscription:
     def _open(self, wait: float = 0.0) -> BlockingClient:
         client = BlockingClient(self._path, wait=wait)
         try:
-            client.write(encode_frame(self._reading.frame))
+            frame = msgspec.structs.replace(self._reading.frame, **spoken(client.welcome))
+            client.write(encode_frame(frame))
         except BaseException:
             client.close()
             raise

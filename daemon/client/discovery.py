@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from tooltap import __version__
 from tooltap.daemon.system.listener import is_listening, peer_uid
 from tooltap.daemon.system.paths import SOCKET_VARIABLE, socket_path
 from tooltap.protocol import PROTOCOL_VERSION
@@ -79,6 +80,11 @@ def greeting(place: Path, line: bytes) -> Welcome:
             " restart the daemon with the same version of tooltap"
         )
     return frame
+
+
+def spoken(welcome: Welcome) -> dict[str, str]:
+    """The keys of a frame that tell a daemon of another release which one this client speaks; else none."""
+    return {} if welcome.daemon == f"tooltap/{__version__}" else {"speaks": __version__}
 
 
 RETRY_FIRST, RETRY_MOST = 0.1, 2.0

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tooltap.daemon.formats import amount, dollars, spent
+from tooltap.daemon.formats import amount, counted, dollars, spent
 from tooltap.daemon.show.blocks import (
     HEADER,
     IMAGES,
@@ -198,9 +198,14 @@ def _display(display: Display, context: RenderContext, *, is_update: bool = Fals
             [Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes, name=display.path)], context
         )
     else:
-        body = joined(_view(display, mime, context), _stored(display, context))
+        rest = note(_rest(display.cut)) if display.cut else ()
+        body = joined(_view(display, mime, context), rest, _stored(display, context))
     origin = note(f"Shown as {_ORIGINS[display.origin]} wants it.{ELSEWHERE if is_update else ''}")
     return joined(origin if context.is_full else (), facts([("file", display.path)]), body)
+
+
+def _rest(cut: int) -> str:
+    return f"… {counted(cut, 'byte')} more"
 
 
 def _view(display: Display, mime: str, context: RenderContext) -> Body:
@@ -335,7 +340,8 @@ def user_text(event: ToolResult, *, has_change: bool) -> str:
     """Return what the user sees of a result as a text. `has_change`: as of `user_view`."""
     view = user_view(event, has_change=has_change)
     if view.display is not None:
-        return view.display.text or ""
+        text = view.display.text or ""
+        return f"{text}\n{_rest(view.display.cut)}" if view.display.cut else text
     text = _output_text(view.output or {})
     return text if not view.caption or view.caption.strip() in text else f"{view.caption.strip()}\n{text}"
 

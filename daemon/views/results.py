@@ -174,7 +174,7 @@ def with_display(event: ToolResult | ToolUpdate, display: Display, limits: Limit
         return [Produced.of(shown, body)]
     output_id = f"{event.id}:display"
     mime_type = display.mime_type or PLAIN
-    reference = Display(origin=display.origin, output_id=output_id, mime_type=mime_type)
+    reference = Display(origin=display.origin, output_id=output_id, mime_type=mime_type, cut=display.cut)
     shown = msgspec.structs.replace(shown, display=reference)
     return [OutputChunk(output_id, 0, text, mime_type), Produced.of(shown)]
 
@@ -187,8 +187,16 @@ def _view(rule: Rule, event: ToolResult, call: _Call, text: Text) -> Display | N
             return Display(origin="rule", text=filled, mime_type=rule.mime_type)
     before = event.display or Display(origin="rule", text=text.text)
     if rule.max_chars and before.text is not None and len(before.text) > rule.max_chars:
-        return Display(origin="rule", text=before.text[: rule.max_chars], mime_type=before.mime_type)
+        shown = before.text[: rule.max_chars]
+        whole = text.bytes if event.display is None else _display_bytes(before.text, event.outputs)
+        return Display(origin="rule", text=shown, mime_type=before.mime_type, cut=whole - len(shown.encode()))
     return None
+
+
+def _display_bytes(text: str, outputs: dict[str, OutputRef] | None) -> int:
+    """The bytes of a display's whole text, of which the event may hold only the beginning."""
+    stored = (outputs or {}).get("/display/text")
+    return len(text.encode()) if stored is None else stored.bytes
 
 
 def _fill(template: Template, event: ToolResult, call: _Call, text: Text) -> str | None:

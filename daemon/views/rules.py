@@ -7,7 +7,8 @@ see what the model sees. `results.py` applies the rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from string import Formatter
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
@@ -21,6 +22,8 @@ FIELDS = ("tool", "status", "preview", "bytes", "lines")
 OWNERS = ("input.", "output.")
 MCP = "mcp_"
 """The prefix of an MCP server's tools, in canonical names (`mcp__memory__search`) and in agents' own."""
+ALIKE = 0.8
+"""Similarity of names, from 0 to 1, from which on one is taken for a misspelling of the other."""
 
 _CANONICAL = frozenset(KNOWN_TOOLS)
 
@@ -126,6 +129,17 @@ def check_tool(name: str, rule: ToolRule) -> tuple[str | None, str] | None:
     except ValueError as error:
         return "template", str(error)
     return None
+
+
+def doubts(tools: Mapping[str, ToolRule]) -> Iterator[tuple[str, str]]:
+    """What is valid in the tables, but can hardly be meant: `(name of the table, one sentence)`."""
+    for name, rule in tools.items():
+        if name not in _CANONICAL and (meant := get_close_matches(name, _CANONICAL, n=1, cutoff=ALIKE)):
+            yield name, f"no canonical tool has this name; did you mean {meant[0]!r}?"
+        if rule.template and (rule.silent or rule.visible is False):
+            yield name, "`template` has no effect: nothing is shown of a result that completed"
+        if rule.rewrite and rule.ask:
+            yield name, "`rewrite` has no effect: a result that is shown on request is not rewritten"
 
 
 def parse_template(text: str) -> Template:

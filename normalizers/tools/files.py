@@ -4,7 +4,7 @@ once.
 A patch has `changes`: path -> `{type, …}`. `type` is add, modify, delete or rename. Next to the provider's own keys, a
 change has canonical ones: `add.content`, `delete.content`, `modify.old_content` and `modify.new_content`; or, for
 several hunks, `modify.hunks[]` with `old_start`, `new_start`, `old_content` and `new_content`. Texts of hunks have no
-final newline. `move_path` is the new path of a rename.
+final newline. `move_path` is the new path of a rename. A change in a form that is not known has no type.
 """
 
 from __future__ import annotations
@@ -272,8 +272,12 @@ _TYPES = {
     "remove": "delete",
     "rename": "rename",
     "move": "rename",
+    "update": "modify",
+    "modify": "modify",
+    "edit": "modify",
+    "change": "modify",
 }
-"""Provider's type of a change -> canonical type. Types without an entry (`update`, `modify`, …) mean modify."""
+"""Provider's type of a change -> canonical type."""
 
 _TEXT_KEYS = ("patch", "patchText", "patch_text", "input", "unified_diff", "diff")
 
@@ -308,7 +312,7 @@ def _canonical_change(change: Any) -> Payload:
     """Make the canonical change of one file from any provider's form."""
     if not isinstance(change, dict):
         return {"value": change}
-    change = dict(change)
+    change = _untagged(change)
     kind = change.get("kind")
     diff = first_text(change, ("unified_diff", "unifiedDiff", "diff"))
     if isinstance(kind, dict):  # Codex app-server: {kind: {type, move_path}, diff}
@@ -326,7 +330,9 @@ def _canonical_change(change: Any) -> Payload:
         diff = diff.removesuffix(f"\n\nMoved to: {change['move_path']}")
     if change.get("type") == "diff":  # ACP: a file without an old text is new
         change["type"] = "add" if old is None else "modify"
-    change["type"] = _type(change)
+    edits = objects(change.get("edits"))  # ACP: several diffs of one file
+    shows_texts = diff is not None or bool(edits) or (old is not None and new is not None)
+    change["type"] = _type(change) or ("modify" if shows_texts else None)
     parts = [] if diff is None else _replacements(diff)
     if parts:
         change["unified_diff"] = diff
@@ -342,16 +348,28 @@ def _canonical_change(change: Any) -> Payload:
         change["modify"] = {"old_content": old, "new_content": new}
     elif parts:
         change["modify"] = _modify(parts)
-    elif edits := objects(change.get("edits")):  # ACP: several diffs of one file
+    elif edits:
         change["modify"] = _modify(
             [_Replacement(None, None, edit.get("old_string", ""), edit.get("new_string", "")) for edit in edits]
         )
     return without_nulls(change)
 
 
-def _type(change: Payload) -> str:
-    kind = _TYPES.get(str(change.get("type")).lower(), "modify")
-    return "rename" if kind == "modify" and nonblank(change.get("move_path")) else kind
+def _untagged(change: Payload) -> Payload:
+    """A copy of a change, with its type under `type`. Codex 0.58 has the type around the rest, as Rust's enums do by
+    default: `{"update": {"unified_diff": …}}`."""
+    tags = [key for key in change if key in _TYPES and isinstance(change[key], dict)]
+    if len(tags) != 1 or "type" in change or "kind" in change:
+        return dict(change)
+    (tag,) = tags
+    rest = {key: value for key, value in change.items() if key != tag}
+    return {"type": tag, **change[tag], **rest}
+
+
+def _type(change: Payload) -> str | None:
+    """The canonical type that a change states; None if it states none that is known."""
+    kind = _TYPES.get(str(change.get("type")).lower())
+    return "rename" if kind in (None, "modify") and nonblank(change.get("move_path")) else kind
 
 
 class _Replacement(NamedTuple):

@@ -108,6 +108,27 @@ def test_pipe_closed_before_output_exits_silently() -> None:
         assert command.end()[::2] == (0, b"")
 
 
+def test_check_exits_with_what_it_found_if_nobody_reads(tmp_path: Path) -> None:
+    (tmp_path / "baselines").mkdir()
+    (tmp_path / "fixtures").mkdir()
+    (tmp_path / "fixtures/allowlist.txt").write_text("claude/claude/tool-call/Bash\n")
+    changed = tmp_path / "changed.jsonl"
+    changed.write_bytes(CLAUDE.read_bytes().replace(b'"type":"assistant"', b'"type":"novel"'))
+    for arguments in (
+        ("baseline", "check", CLAUDE, "--baselines", tmp_path / "baselines"),  # there is none
+        ("fixtures", "check", tmp_path / "fixtures"),  # the key has no example
+        ("drift", "--strict", changed),
+    ):
+        assert tooltap(*arguments).returncode == 1
+        reading, writing = os.pipe()
+        os.close(reading)
+        with start(*arguments, stdout=writing, stderr=writing) as command:
+            os.close(writing)
+            command.process.wait(60)
+
+            assert command.process.returncode == 1, arguments
+
+
 def test_output_that_was_never_open_changes_no_exit_code() -> None:
     program = ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "show", "0"]
     finished = subprocess.run(program, capture_output=True, timeout=60, check=False)

@@ -81,6 +81,9 @@ def test_nothing_says_why(full: Running, tmp_path: Path) -> None:
     assert tail(full, *START, "--stream", "none").startswith(
         "no event matches --stream none; without filters there are"
     )
+    assert tail(full, *START, "--kind", "tool-call", "--tool", "Bash").endswith(
+        ", without any text of an assistant; `--mode verbose` shows more"
+    )
     with running(tmp_path) as empty:
         assert tail(empty, *START).startswith("the journal has no events yet")
         assert tail(empty, "--session", "last").startswith("the journal has no sessions yet")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tooltap import __version__
 from tooltap.protocol.filters import EventMeta, Filter
 from tooltap.protocol.frames import (
     ERROR_CODES,
@@ -92,6 +93,35 @@ def test_mistake_is_one_sentence(line: bytes, code: str, sentence: str) -> None:
 
     assert raised.value.code == code
     assert str(raised.value).startswith(sentence)
+
+
+def test_keys_that_only_a_newer_client_knows_have_no_effect() -> None:
+    newer = {
+        "op": "subscribe",
+        "speaks": "99.0.1rc1",
+        "after": 7,
+        "colour": "red",
+        "filter": {"kind": ["x"], "mood": 1},
+    }
+
+    frame = decode_client_frame(orjson.dumps(newer))
+
+    assert frame == Subscribe(speaks="99.0.1rc1", after=7, filter=Filter(kind=("x",)))
+
+
+def test_newer_client_is_told_its_other_mistakes() -> None:
+    with pytest.raises(FrameError, match=r"subscribe: `after`: expected `int` >= 0"):
+        decode_client_frame(b'{"op":"subscribe","speaks":"99.0","colour":"red","after":-1}')
+    with pytest.raises(FrameError, match="unknown op 'paint'"):
+        decode_client_frame(b'{"op":"paint","speaks":"99.0"}')
+
+
+@pytest.mark.parametrize("speaks", [__version__, "0.0.9", "new", None])
+def test_other_clients_must_not_have_unknown_keys(speaks: str | None) -> None:
+    with pytest.raises(FrameError) as raised:
+        decode_client_frame(orjson.dumps({"op": "ping", "id": 4, "speaks": speaks, "colour": "red"}))
+
+    assert (raised.value.code, raised.value.request_id) == ("bad-frame", 4)
 
 
 def test_filter_lists_are_bounded() -> None:

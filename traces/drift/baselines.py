@@ -37,7 +37,7 @@ from tooltap.protocol.events import Event, PermissionRequest, SessionEvent, Tool
 from tooltap.protocol.inputs import Direction
 from tooltap.protocol.payloads import OpenStruct
 from tooltap.protocol.tools import TOOLS
-from tooltap.traces.drift.shapes import OBJECT, Shape, ShapeChange, Source, compare, shape_of
+from tooltap.traces.drift.shapes import OBJECT, Shape, ShapeChange, Source, brief, compare, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.reader import TracedStream
 
@@ -93,12 +93,13 @@ def needed_of(event: Event) -> frozenset[str]:
     return fields if isinstance(event, ToolResult) else fields & NEEDED
 
 
-def misfits(event: Event) -> list[str]:
-    """The paths at which the payload does not fit the struct of its canonical tool: `$.todos[].status`."""
+def misfits(event: Event) -> dict[str, str]:
+    """The paths at which the payload does not fit the struct of its canonical tool, `$.todos[].status`, each with the
+    shape of the value there, in a few words."""
     payload, struct = payload_of(event), _struct_of(event)
     if payload is None or struct is None:
-        return []
-    return list(dict.fromkeys(_misfits(struct.from_payload(payload), "$")))
+        return {}
+    return dict(_misfits(struct.from_payload(payload), "$"))
 
 
 def _struct_of(event: Event) -> type[OpenStruct] | None:
@@ -113,12 +114,12 @@ def _fields(struct: type[OpenStruct]) -> tuple[msgspec.structs.FieldInfo, ...]:
     return msgspec.structs.fields(struct)
 
 
-def _misfits(value: Any, path: str) -> Iterator[str]:
+def _misfits(value: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, OpenStruct):
         for field in _fields(type(value)):
             if field.name != "extra":
-                if value.extra.get(field.encode_name) is not None:
-                    yield f"{path}.{field.encode_name}"
+                if (other := value.extra.get(field.encode_name)) is not None:
+                    yield f"{path}.{field.encode_name}", brief(shape_of(other))
                 yield from _misfits(getattr(value, field.name), f"{path}.{field.encode_name}")
     elif isinstance(value, list):
         for item in value:
@@ -163,8 +164,8 @@ class Observed:
     """Facts about the agent's setup or behavior that change its lines."""
     payloads: dict[str, Shape] = field(default_factory=dict)
     """Key -> shape of the payloads."""
-    misfits: dict[str, list[str]] = field(default_factory=dict)
-    """Key -> the paths in its payload that do not fit the canonical tool."""
+    misfits: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Key -> the paths in its payload that do not fit the canonical tool, with what was found there."""
 
     def add(self, other: Observed) -> None:
         self.lines.add(other.lines.copy())
@@ -172,7 +173,7 @@ class Observed:
         for key, shape in other.payloads.items():
             self.payloads.setdefault(key, Shape()).add(shape.copy())
         for key, paths in other.misfits.items():
-            self.misfits[key] = sorted({*self.misfits.get(key, []), *paths})
+            self.misfits.setdefault(key, {}).update(paths)
 
 
 def normalizer_of(stream: TracedStream, provider: str | None) -> StreamNormalizer:
@@ -204,7 +205,7 @@ def observe(stream: TracedStream, *, provider: str | None = None, version: str |
         key = key_of(event, names)
         observed.payloads.setdefault(key, Shape()).add(payload_shape(event))
         if paths := misfits(event):
-            observed.misfits[key] = sorted({*observed.misfits.get(key, []), *paths})
+            observed.misfits.setdefault(key, {}).update(paths)
     observed.agent = Origin(normalizer.dialect or UNKNOWN, normalizer.statistics.provider, agent_version or UNKNOWN)
     return observed
 
@@ -377,7 +378,10 @@ def check(baseline: Baseline, scenarios: dict[str, Observed], *, strict: bool) -
             if key in known and (changes := list(compare(known[key], shape))):
                 yield Failure(observed.agent, scenario, "changed-shape", key, changes)
             if key in observed.misfits:
-                changes = [ShapeChange("other-type", path, "what the tool has", "") for path in observed.misfits[key]]
+                changes = [
+                    ShapeChange("other-type", path, "the type of the tool", found)
+                    for path, found in sorted(observed.misfits[key].items())
+                ]
                 yield Failure(observed.agent, scenario, "misfit", key, changes)
     if changes := list(compare(baseline.lines, lines)):
         yield Failure(baseline.agent, "", "changed-lines", "raw lines", changes)

@@ -116,6 +116,7 @@ export interface DisplayReasoning extends DisplayEvent {
 /** A prompt to the assistant. */
 export interface DisplayPrompt extends DisplayEvent {
   kind: "prompt";
+  /** `system`: not what the user wrote, but a text of the agent, such as the output of a command of its own. */
   role: "system" | "user";
   text: string;
   attachments?: Attachment[];
@@ -302,6 +303,8 @@ export interface Display {
   /** Length of the body. */
   bytes?: number;
   lines?: number;
+  /** Bytes that follow `text` and that a rule (`max_chars`) does not show. */
+  cut?: number;
 }
 
 /** The numbers that an agent puts before the lines of a text: `width` code points, filled with `pad`, and `mark`. */
@@ -663,14 +666,26 @@ export interface Filter {
   tool?: string[];
 }
 
-/** The common part of all client frames; unknown keys are errors. */
+/** The common part of all client frames; unknown keys are errors, unless the client is newer than the daemon. */
 export interface ClientStruct {
   op: string;
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
 }
 
 /** Lists sessions, newest first. A session matches if it has one of the values of each filter that is given. */
 export interface SessionsRequest {
   op: "sessions";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   limit?: number;
@@ -704,6 +719,12 @@ export interface SessionsRequest {
  */
 export interface SearchRequest {
   op: "search";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   /** Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one. */
@@ -736,6 +757,12 @@ export interface SearchRequest {
  */
 export interface UsageRequest {
   op: "usage";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   /** `agent` is the provider; a `subagent` is named with its session, as `<session>/<subagent>`. */
@@ -754,6 +781,12 @@ export interface UsageRequest {
 /** Asks for one event. */
 export interface EventRequest {
   op: "event";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   seq: number;
@@ -764,6 +797,12 @@ export interface EventRequest {
 /** Asks what a session changed: its files, or the diff of one. */
 export interface FilesRequest {
   op: "files";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   session: string;
@@ -774,6 +813,12 @@ export interface FilesRequest {
 /** Lists open calls and pending permissions. */
 export interface CallsRequest {
   op: "calls";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   session?: string;
@@ -782,6 +827,12 @@ export interface CallsRequest {
 /** Asks for a part of an output body. */
 export interface OutputRequest {
   op: "output";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   outputId: string;
@@ -795,6 +846,12 @@ export interface OutputRequest {
 /** Stores a body for a limited time: the `bytes` bytes that follow the frame's newline. Returns its `outputId`. */
 export interface StoreRequest {
   op: "store";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   bytes: number;
@@ -809,6 +866,12 @@ export interface StoreRequest {
 /** Asks for the daemon's statistics. */
 export interface StatsRequest {
   op: "stats";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
 }
@@ -816,6 +879,12 @@ export interface StatsRequest {
 /** Ends a stream: open calls are closed as interrupted. Returns its statistics. */
 export interface EndRequest {
   op: "end";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   stream: string;
@@ -827,6 +896,12 @@ export interface EndRequest {
  */
 export interface ToAgentRequest {
   op: "to-agent";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   stream: string;
@@ -837,6 +912,12 @@ export interface ToAgentRequest {
 /** Deletes an ended session: its events and their bodies. Returns the number of events. */
 export interface RemoveRequest {
   op: "remove";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   session: string;
@@ -845,6 +926,12 @@ export interface RemoveRequest {
 /** Pins a session, so that retention never deletes it, or unpins it. */
 export interface PinRequest {
   op: "pin";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   session: string;
@@ -857,6 +944,12 @@ export interface PinRequest {
  */
 export interface RereadRequest {
   op: "reread";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   /** Ids of sessions, or their beginnings. */
@@ -868,6 +961,12 @@ export interface RereadRequest {
 /** Asks whether the daemon answers. */
 export interface PingRequest {
   op: "ping";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
 }
@@ -1055,7 +1154,12 @@ export interface Happy {
 /** The keys that every input has. */
 export interface ToolInput {
   _happy?: Happy;
-  /** The provider's own object for the call, truncated. */
+  /**
+   * The provider's own object for the call, truncated. Of a string, 2,000 code points are left, followed by
+   * `…(truncated N chars)`; of a list, 50 items, and `…(truncated N items)` as the last one; of an object, 200
+   * keys, and `_truncatedKeys` with the number of the others. What is nested more than 6 levels deep is
+   * `[truncated depth]`.
+   */
   _raw?: unknown;
   /** In traces of Happier: kind, title, raw input and locations of the ACP update. */
   _acp?: Record<string, unknown>;
@@ -1065,7 +1169,7 @@ export interface ToolInput {
 /** The keys that every result has. */
 export interface ToolResultPayload {
   _happy?: Happy;
-  /** The provider's own object for the result, truncated. */
+  /** The provider's own object for the result, truncated as in the input. */
   _raw?: unknown;
   /** The provider's message, if the call did not complete. */
   errorMessage?: string;
@@ -1627,7 +1731,7 @@ export interface Modification {
 
 /** The change of one file in a patch. */
 export interface Change {
-  /** add, modify, delete or rename. */
+  /** add, modify, delete or rename; absent if the provider states the change in a form that is not known. */
   type?: string;
   add?: WholeText;
   modify?: Modification;
@@ -1883,8 +1987,9 @@ export interface McpResult extends ToolResultPayload {
 }
 
 /**
- * Canonical name of a tool -> its `input` and `output`. Unknown keys of a provider, and values of another type,
- * are passed on unchanged.
+ * Canonical name of a tool -> its `input` and `output`. Unknown keys of a provider, and values of another type
+ * under a known key, are passed on unchanged. A result that as a whole has a form that its protocol does not
+ * have is only in `_raw` and in `modelView`.
  */
 export interface Tools {
   Bash: { input: BashInput; output: BashResult };

@@ -190,8 +190,7 @@ def local_path(path: str) -> str:
 def file_changes(changes: Any) -> Any:
     """The changes of a patch in the form of the rollouts: path -> `{type, content | unified_diff, move_path}`.
 
-    `codex exec` has a list of `{path, kind}`, the app-server of `{path, kind: {type, move_path}, diff}`; 0.58 has the
-    type around the rest, `{"update": {…}}`."""
+    `codex exec` has a list of `{path, kind}`, the app-server of `{path, kind: {type, move_path}, diff}`."""
     if type(changes) is list:
         changes = {one["path"]: one for one in changes if type(one) is dict and type(one.get("path")) is str}
     if type(changes) is not dict:
@@ -202,7 +201,7 @@ def file_changes(changes: Any) -> Any:
 def _file_change(change: Any) -> Any:
     if type(change) is not dict:
         return change
-    change = {key: value for key, value in with_type(change).items() if key != "path" and value is not None}
+    change = {key: value for key, value in change.items() if key != "path" and value is not None}
     kind = change.pop("kind", None)
     change |= {"type": kind} if type(kind) is str else kind if type(kind) is dict else {}
     if type(diff := change.pop("diff", None)) is not str:

@@ -220,6 +220,26 @@ def test_changed_normalizer_is_reported_per_event(
     ]
 
 
+def test_call_with_a_secret_is_the_same(daemon: Running, trace: Path, tmp_path: Path) -> None:
+    """The trace has masked it; the journal has it, and its beginning in the preview."""
+    secret = "sk-proj-" + "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJ"
+    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": f"curl -H 'Bearer {secret}' http://a/"}}
+    lines = [
+        {"type": "system", "subtype": "init", "session_id": "s", "cwd": "/", "tools": [], "model": "m"},
+        {"type": "assistant", "session_id": "s", "message": {"id": "m", "role": "assistant", "content": [call]}},
+    ]
+    recording = tmp_path / "secret.jsonl"
+    recording.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    ingest(daemon, "--stream", "claude", "--dialect", "claude-stream", recording)
+    traced(daemon, 3)
+    [preview] = [one["preview"] for one in stored(daemon) if one["kind"] == "tool-call"]
+
+    diffed = here("replay", "--diff", "--socket", daemon.path, trace)
+
+    assert preview == "curl -H 'Bearer sk-proj-abcdefghijklmnop"
+    assert diffed.returncode == 0, diffed.stdout.decode()
+
+
 def test_difference_as_json(daemon: Running, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest(daemon, "--stream", "claude", CLAUDE)
     traced(daemon, 6)

@@ -18,7 +18,11 @@ def test_valid_file_is_confirmed() -> None:
     example = ROOT / "docs" / "display.toml"
     checked = here("config", "check", example)
 
-    assert (checked.returncode, checked.stdout.decode()) == (0, f"{example} is valid: it has rules for 7 tools\n")
+    assert (checked.returncode, checked.stderr, checked.stdout.decode()) == (
+        0,
+        b"",
+        f"{example} is valid: it has rules for 7 tools\n",
+    )
 
 
 def test_error_names_file_line_and_key(tmp_path: Path) -> None:
@@ -28,6 +32,24 @@ def test_error_names_file_line_and_key(tmp_path: Path) -> None:
 
     assert checked.returncode == 2
     assert sentence(checked) == f"{file}:4: tools.Read.silent: expected `bool`, got `int`"
+
+
+def test_what_can_hardly_be_meant_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "tooltap.toml"
+    file.write_text(
+        "[tools.Bsh]\nmax_chars = 3\n"
+        "[tools.Read]\nsilent = true\ntemplate = 'read'\n"
+        "[tools.Grep]\nask = true\nrewrite = ['cat']\n"
+        "[tools.memory_search]\nsilent = true\nmax_chars = 10\n"  # of a result that failed
+    )
+    checked = here("config", "check", file)
+
+    assert (checked.returncode, checked.stdout.decode()) == (0, f"{file} is valid: it has rules for 4 tools\n")
+    assert checked.stderr.decode().splitlines() == [
+        f"tooltap: {file}: tools.Bsh: no canonical tool has this name; did you mean 'Bash'?",
+        f"tooltap: {file}: tools.Read: `template` has no effect: nothing is shown of a result that completed",
+        f"tooltap: {file}: tools.Grep: `rewrite` has no effect: a result that is shown on request is not rewritten",
+    ]
 
 
 def test_default_file_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tests.cli.command import here
 from tests.daemon.running import Running, running
 from tests.same_task import PROVIDERS, SHELL, SHELL_FAILS
+from tests.test_layout import ROOT
 from tooltap.cli.common.render import Renderer
 from tooltap.daemon.show.skins import display
 from tooltap.daemon.show.skins.display import PROJECTIONS
@@ -79,6 +81,16 @@ def test_burst_looks_like_a_stream(daemon: Running) -> None:
 @pytest.mark.parametrize("name", SHELL_FAILS)
 def test_text_mode_has_no_markers(daemon: Running, name: str) -> None:
     assert tail(daemon, f"fails/{name}", "text") == SAID
+
+
+def test_text_mode_says_on_stderr_that_a_turn_failed(tmp_path: Path) -> None:
+    recording = ROOT / "tests" / "fixtures" / "claude-stream" / "claude-code-2.1.330" / "api-error.jsonl"
+    with running(tmp_path) as daemon:
+        assert here("ingest", "--socket", daemon.path, "--stream", "error", recording).returncode == 0
+        finished = here("tail", "--socket", daemon.path, "--no-follow", "--after", "start")
+
+    session = json.loads(recording.read_bytes().splitlines()[0])["session_id"]
+    assert finished.stderr.decode() == f"tooltap: claude {session}: the turn failed: api_error\n"
 
 
 def claude(line: Any) -> Iterator[str]:

@@ -104,6 +104,7 @@ def test_late_display_is_shown_if_one_line() -> None:
         (event("notice", level="error", code="lost", text="3 lines lost"), "! lost 3 lines lost"),
         (event("notice", level="warning", code="unparsed", text="not-json: x\x00y"), "! unparsed not-json: x␀y"),
         (event("prompt", role="user", text="do\nit"), "> do\n> it"),
+        (event("prompt", role="system", text="Compacted\nin 3 s"), "⚙ Compacted in 3 s"),
         (
             event("text", text="Look:", attachments=[{"mimeType": "image/png", "name": "a.png"}]),
             "Look:\n▫ image/png a.png",

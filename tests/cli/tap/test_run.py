@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import CLAUDE, sentence, serving, start, tooltap
+from tests.cli.command import CLAUDE, here, sentence, serving, start, tooltap
 from tests.daemon.constants import VARIABLE
 from tests.daemon.running import Running
 
@@ -82,6 +82,22 @@ def test_partial_line_is_not_buffered(daemon: Running) -> None:
             assert run.process.stdout.read(1) == letter.upper()
 
         assert run.end() == (0, b"", b"")
+
+
+@pytest.mark.parametrize("name", ["run", "proxy"])
+def test_unknown_option_is_not_taken_for_the_agent(name: str) -> None:
+    finished = here(name, "--stream", "x", "--", "echo", "started")
+
+    assert (finished.returncode, finished.stdout) == (2, b"")
+    assert sentence(finished).startswith("No such option '--stream'")
+
+
+@pytest.mark.parametrize("options", [(), ("--mcp-server", "docs")])
+def test_options_after_the_agent_are_the_agents(options: tuple[str, ...], daemon: Running) -> None:
+    """Also where click reads the command line."""
+    finished = tooltap("run", "--socket", daemon.path, *options, "echo", "--stream", "x")
+
+    assert (finished.returncode, finished.stdout) == (0, b"--stream x\n")
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,15 @@ import socket
 import threading
 from pathlib import Path
 
+import orjson
 import pytest
 
 from tests.daemon.events import commit, message
 from tests.daemon.running import running
+from tooltap import __version__
 from tooltap.daemon.client.blocking import ask
 from tooltap.daemon.client.discovery import DaemonError, DisconnectedError
-from tooltap.protocol.frames import ErrorFrame, Welcome, encode_frame
+from tooltap.protocol.frames import ErrorFrame, Reply, Welcome, encode_frame
 
 WELCOME = encode_frame(Welcome(protocol=1, schema=2, daemon="tooltap/9", journal="j", oldest=1, latest=0))
 ENDING = encode_frame(ErrorFrame(code="internal", message="the daemon ends"))
@@ -46,15 +48,26 @@ def test_daemon_that_leaves_without_a_word(tmp_path: Path) -> None:
         ask_a_daemon_that_leaves(tmp_path / "t.sock", b"", True)
 
 
-def ask_a_daemon_that_leaves(path: Path, last: bytes, asked: bool) -> None:
-    """`asked`: it reads the request before it leaves."""
+def test_daemon_of_another_release_is_told_ours(tmp_path: Path) -> None:
+    pong = encode_frame(Reply(id=1, ok=True, result={}))
+
+    assert orjson.loads(ask_a_daemon_that_leaves(tmp_path / "t.sock", pong, True)) == {
+        "op": "ping",
+        "id": 1,
+        "speaks": __version__,
+    }
+
+
+def ask_a_daemon_that_leaves(path: Path, last: bytes, asked: bool) -> bytes:
+    """Return the request. `asked`: the daemon reads the request before it leaves."""
+    read: list[bytes] = []
 
     def serve() -> None:
         connection, _ = listener.accept()
         with connection, connection.makefile("rb") as requests:
             connection.sendall(WELCOME + (b"" if asked else last))
             if asked:
-                requests.readline()
+                read.append(requests.readline())
                 connection.sendall(last)
 
     with socket.socket(socket.AF_UNIX) as listener:
@@ -66,3 +79,4 @@ def ask_a_daemon_that_leaves(path: Path, last: bytes, asked: bool) -> None:
             ask("ping", path=path)
         finally:
             server.join()
+    return b"".join(read)

@@ -111,6 +111,8 @@ def test_every_reader_shows_the_same(served: tuple[Running, Browser]) -> None:
     assert missing == {name: [] for name in texts}
     secrets = {name: re.findall(r"SECRET of the \w+", text) for name, text in texts.items()}
     assert secrets == {name: [] for name in texts}
+    says_more = {name: re.search("… 21 bytes more|[\"']cut[\"']: ?21", text) for name, text in texts.items()}
+    assert None not in says_more.values()  # the length of `SECRET of the command`
 
 
 def test_hidden_texts_are_in_the_results(served: tuple[Running, Browser]) -> None:

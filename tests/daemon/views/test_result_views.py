@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,32 @@ pytestmark = pytest.mark.usefixtures("toy")
 
 EXAMPLE = tomllib.loads((ROOT / "docs" / "display.toml").read_text())
 FOUND = [{"title": "Climate", "url": "https://example.org/", "snippet": "It changes.", "score": 0.9}]
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (  # Claude Code 2.1, and Gemini CLI alike: hits without a snippet, a summary that is nothing else
+            {"results": [{"title": "Page", "url": "http://a/"}, {"snippet": "It says 42."}], "searchCount": 1},
+            "Top results:\n- [Page](http://a/)\n- It says 42.\n",
+        ),
+        (
+            {"results": [{"url": "http://a/", "snippet": "No title."}]},
+            "Top results:\n- [http://a/](http://a/) No title.\n",
+        ),
+        ({"results": []}, ""),
+        ({}, ""),  # Codex: it does not say what it found
+        ({"message": 'Search results for "page" returned.'}, ""),  # Gemini CLI, in its stream
+    ],
+)
+def test_example_for_searches_shows_what_each_agent_states(output: dict[str, Any], expected: str) -> None:
+    command = EXAMPLE["tools"]["WebSearch"]["rewrite"]
+
+    shown = subprocess.run(command, input=json.dumps({"output": output}), capture_output=True, text=True, check=True)
+
+    assert shown.stdout == expected
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
@@ -57,7 +85,7 @@ def test_example_configuration(tmp_path: Path) -> None:
     assert shown == {
         ("read", None): (None, True, None),
         ("write", None): ({"origin": "rule", "text": "Written 8 bytes"}, None, None),
-        ("exec", None): ({"origin": "rule", "text": printed[:500]}, None, None),
+        ("exec", None): ({"origin": "rule", "text": printed[:500], "cut": 500}, None, None),
         ("search", None): (None, None, None),
         ("spawn", None): (None, None, True),
         ("spawn", True): (None, None, None),
@@ -87,21 +115,23 @@ BASH = call("c", "Bash", command="make")
 @pytest.mark.parametrize(
     ("rules", "asked", "answer", "shown"),
     [
-        ({"*": {"max_chars": 3}}, BASH, {"output": "abcdef"}, {"text": "abc"}),
-        ({"*": {"max_chars": 3}}, BASH, {"output": "äöüß"}, {"text": "äöü"}),
+        ({"*": {"max_chars": 3}}, BASH, {"output": "abcdef"}, {"text": "abc", "cut": 3}),
+        ({"*": {"max_chars": 3}}, BASH, {"output": "äöüß"}, {"text": "äöü", "cut": 2}),
         ({"*": {"max_chars": 6}}, BASH, {"output": "abcdef"}, None),
         ({"*": {"max_chars": 3}, "Bash": {"max_chars": 0}}, BASH, {"output": "abcdef"}, None),
-        ({"*": {"max_chars": 3}, "Bash": {"ask": False}}, BASH, {"output": "abcdef"}, {"text": "abc"}),
+        ({"*": {"max_chars": 3}, "Bash": {"ask": False}}, BASH, {"output": "abcdef"}, {"text": "abc", "cut": 3}),
         ({"Read": {"max_chars": 3}}, BASH, {"output": "abcdef"}, None),
-        ({"Bash": {"max_chars": 4}}, BASH, {"output": {"stdout": "a\n", "stderr": "bcd"}}, {"text": "a\nbc"}),
-        ({"Bash": {"max_chars": 3}}, BASH, {"output": "abcdef", "status": "failed"}, {"text": "abc"}),
+        ({"Bash": {"max_chars": 4}}, BASH, {"output": {"stdout": "a\n", "stderr": "bcd"}}, {"text": "a\nbc", "cut": 1}),
+        ({"Bash": {"max_chars": 3}}, BASH, {"output": "abcdef", "status": "failed"}, {"text": "abc", "cut": 3}),
+        ({"Bash": {"max_chars": 3}}, BASH, {"output": "x" * 70_000}, {"text": "xxx", "cut": 69_997}),
         ({"Write": {"template": "{tool} {preview}: {bytes} bytes"}}, WRITE, {}, {"text": "Write /notes.txt: 8 bytes"}),
         ({"Write": {"template": "{input.file_path}, {lines} lines"}}, WRITE, {}, {"text": "/notes.txt, 2 lines"}),
         ({"Bash": {"template": "{{{output.exit_code}}}"}}, BASH, {"output": {"exit_code": 0}}, {"text": "{0}"}),
         ({"Bash": {"template": "{output.exit_code}"}}, BASH, {"output": "ok"}, None),
         ({"Bash": {"template": "ok"}}, BASH, {"output": "ok"}, None),
         ({"Bash": {"template": "ok"}}, BASH, {"output": "no", "status": "failed", "error": "no"}, None),
-        ({"Bash": {"template": "", "max_chars": 1}, "*": {"template": "x"}}, BASH, {"output": "ok"}, {"text": "o"}),
+        ({"Bash": {"template": "", "max_chars": 1}, "*": {"template": "x"}}, BASH, {"output": "ok"},
+         {"text": "o", "cut": 1}),
         ({"Bash": {"template": "x", "mime_type": "a/b"}}, BASH, {"output": "ok"}, {"text": "x", "mimeType": "a/b"}),
     ],
 )  # fmt: skip
@@ -147,7 +177,7 @@ def test_replay_equals_live(tmp_path: Path) -> None:
         seen = [live.read(), live.read()]
 
         assert history(daemon) == seen
-    assert seen[1]["display"] == {"origin": "rule", "text": "ab"}
+    assert seen[1]["display"] == {"origin": "rule", "text": "ab", "cut": 4}
     assert seen[1]["ask"] is True
     with running(tmp_path) as daemon:  # without rules, journaled views are unchanged
         assert history(daemon) == seen

@@ -47,6 +47,14 @@ def changes(value: Any) -> Any:
             {"kind": {"type": "update", "move_path": "b.py"}, "diff": DIFF + "\n\nMoved to: b.py"},
             {"type": "rename", "move_path": "b.py", "modify": MODIFY},
         ),
+        ({"add": {"content": "new\n"}}, {"type": "add", "add": {"content": "new\n"}}),
+        ({"delete": {"content": "old\n"}}, {"type": "delete", "delete": {"content": "old\n"}}),
+        ({"update": {"unified_diff": DIFF, "move_path": None}}, {"type": "modify", "modify": MODIFY}),
+        (
+            {"update": {"unified_diff": DIFF, "move_path": "b.py"}},
+            {"type": "rename", "move_path": "b.py", "modify": MODIFY},
+        ),
+        ({"unified_diff": DIFF}, {"type": "modify", "modify": MODIFY}),
         ({"type": "diff", "oldText": None, "newText": "x\n"}, {"type": "add", "add": {"content": "x\n"}}),
         (
             {"type": "diff", "oldText": "a\n", "newText": "b\n"},
@@ -67,6 +75,14 @@ def test_single_change(change: dict[str, Any], expected: dict[str, Any], listed:
         "delete": None,
         **expected,
     }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"touch": {"content": "x\n"}}, {"type": "touch"}, {"add": {"content": "x\n"}, "delete": {"content": "x\n"}}, {}],
+)
+def test_change_of_an_unknown_form_has_no_type(change: dict[str, Any]) -> None:
+    assert "type" not in changes({"changes": {"a.py": change}})["a.py"]
 
 
 def test_unknown_keys_of_patch_are_retained() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.test_layout import ROOT
 from tooltap.normalizers.tools.payload import truncate_raw
 
 
@@ -30,3 +31,17 @@ def test_seventh_level_is_truncated() -> None:
     assert truncate_raw(nested(6)) == nested(6)
     assert truncate_raw(nested(7))["a"]["a"]["a"]["a"]["a"]["a"] == {"a": "[truncated depth]"}
     assert truncate_raw([[[[[[[None]]]]]]]) == [[[[[[["[truncated depth]"]]]]]]]
+
+
+def test_limits_are_in_the_schema() -> None:
+    [stated] = [
+        line for line in (ROOT / "docs" / "schema.md").read_text().splitlines() if "…(truncated N chars)" in line
+    ]
+    cut = truncate_raw(["x" * 3_000, list(range(60)), {str(n): n for n in range(210)}, nested(8)])
+
+    assert cut[0] == "x" * 2_000 + "…(truncated 1000 chars)"
+    assert cut[1][50:] == ["…(truncated 10 items)"]
+    assert cut[2]["_truncatedKeys"] == 10
+    assert "[truncated depth]" in str(cut[3])
+    for limit in ("2,000 code points", "50 items", "200 keys", "_truncatedKeys", "6 levels", "[truncated depth]"):
+        assert limit in stated

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import here
-from tests.traces.drift.altering import FIXTURES, altered, rename
+from tests.traces.drift.altering import FIXTURES, altered, rename, replaced
 from tooltap.traces.drift.baselines import PACKAGED, Baseline, BaselineError, load
 
 CODEX = FIXTURES / "codex-exec" / "codex-0.169"
@@ -86,6 +86,20 @@ def test_missing_keys_and_changed_shapes_fail_with_diff(recorded: Path, tmp_path
     assert "  shell-fails: codex/codex/tool-result/command_execution: changed shape" in shown
     assert "    - $.exit_code  number" in shown
     assert "    + $<item.completed>.item<command_execution>.ended_with  number" in shown
+
+
+def test_payload_that_does_not_fit_its_tool_is_shown_with_what_it_has(tmp_path: Path) -> None:
+    read = FIXTURES / "claude-stream" / "claude-code-2.1.330" / "read.jsonl"
+    known, lists = (
+        tmp_path / "baselines",
+        altered(tmp_path / "read.jsonl", read, replaced("file_path", lambda path: [path])),
+    )
+    assert here("baseline", "record", read, "--out", known, "--scenario", "shell-fails").returncode == 0
+
+    code, shown = check(known, lists)
+
+    place = shown.index("  shell-fails: claude/claude/tool-call/Read: misfit")
+    assert (code, shown[place + 1]) == (1, "    ~ $.file_path  the type of the tool → [string]")
 
 
 def test_extra_keys_fail_only_in_strict_mode(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
