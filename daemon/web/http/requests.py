@@ -78,10 +78,10 @@ def cursor_of(text: str) -> str | int:
 
 @cache
 def _keys(kind: type) -> dict[str, bool]:
-    """Return each key, and whether it may be repeated."""
+    """Return each key, and whether it may be repeated. What a frame says of its client is no key of a query."""
     info = msgspec.inspect.type_info(kind)
     assert isinstance(info, msgspec.inspect.StructType)
-    return {field.encode_name: _repeats(field.type) for field in info.fields}
+    return {field.encode_name: _repeats(field.type) for field in info.fields if field.encode_name != "speaks"}
 
 
 def _repeats(kind: msgspec.inspect.Type) -> bool:
