@@ -22,7 +22,9 @@ from tooltap.protocol.events import Message, SessionEvent, Usage
 
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled", "aborted": "cancelled"}
 """Reason of the end of a turn -> outcome; every other is a failure."""
-_REMINDER = "<system-reminder>"
+_REMINDER = ("<system-reminder>", "</system-reminder>")
+"""Tags around what Droid tells the model, at the beginning of a prompt."""
+_BLANKS = re.compile(r"\s*")
 
 
 _STREAM_COUNTS = (
@@ -34,6 +36,18 @@ _STREAM_COUNTS = (
 )
 _COUNTS = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheCreationTokens", "thinkingTokens")
 """Keys of a session's token counts; the first excludes tokens read from and written to the cache."""
+
+
+def _said(text: str) -> str:
+    """What the user says in a text, without the reminders to the model before it."""
+    begin, end = _REMINDER
+    at = 0
+    while text.startswith(begin, at):
+        closed = text.find(end, at)
+        if closed < 0:
+            return ""
+        at = _BLANKS.match(text, closed + len(end)).end()  # type: ignore[union-attr]  # matches anywhere
+    return text[at:]
 
 
 class DroidState(SessionState, kw_only=True):
@@ -157,7 +171,7 @@ class DroidSession(Parser):
     def _prompt(self, blocks: list[Line], message_id: str | None) -> Skip:
         bodies = Bodies(self)
         parts = [part for part in bodies.take(blocks) if part.get("type") == "text"]
-        texts = [text for part in parts if (text := string(part.get("text"))) and not text.startswith(_REMINDER)]
+        texts = [said for part in parts if (text := string(part.get("text"))) and (said := _said(text))]
         if not texts and bodies.attachments is None:
             return "prompt-context"
         if self.turn is not None:

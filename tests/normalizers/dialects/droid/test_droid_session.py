@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 from tests.normalizers.reading import lines_of as encoded
 from tests.normalizers.reading import of, read, said, statistics
 from tooltap.normalizers.catalog.registry import builtin, stores
@@ -137,3 +139,21 @@ def test_total_of_the_session_before_a_compaction_is_taken_off() -> None:
     (used,) = of(Usage, read("droid-session", begun, settings(inputTokens=1_300, outputTokens=178)))
 
     assert (used.input_tokens, used.output_tokens, used.cache_read_tokens) == (100, 10, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "prompt"),
+    [
+        ("<system-reminder>\nBe brief.\n</system-reminder>", []),
+        (
+            "<system-reminder>Be brief.</system-reminder>\n\n<system-reminder>On Linux.</system-reminder>\nFix it.",
+            ["Fix it."],
+        ),
+        ("What does <system-reminder> mean?", ["What does <system-reminder> mean?"]),
+        ("<system-reminder>cut off", []),
+    ],
+)
+def test_reminder_before_a_prompt_is_no_part_of_it(text: str, prompt: list[str]) -> None:
+    found = read("droid-session", begins(), message("1", None, "user", text))
+
+    assert [one.text for one in of(Message, found)] == prompt
