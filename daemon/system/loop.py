@@ -209,9 +209,10 @@ class Watchdog:
         while not self._over.wait(self.heartbeat):
             if report is not None:
                 faulthandler.dump_traceback_later(LAST_RESORT, file=report)
+            waited = self._starved.total()  # first: this thread may itself have to wait before it marks
             began = self._began
             if not began or time.perf_counter() - began < FRESH:
-                self._starved.mark()
+                self._starved.mark(waited)
             self.heartbeat = self._limit / 2 if began else min(2 * self.heartbeat, SLOWEST_LOOK)
             if not began or (held := time.perf_counter() - began) <= self._limit:
                 continue
@@ -247,21 +248,22 @@ class _Starved:
         """Start measuring the calling thread."""
         with suppress(OSError):
             self._file = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-            self.mark()
+            self.mark(self.total())
 
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
-    def mark(self) -> None:
-        self._marked = self._all()
+    def mark(self, total: float) -> None:
+        self._marked = total
 
     def seconds(self) -> float:
         """Seconds of waiting for a processor since the last mark."""
-        return self._all() - self._marked
+        return self.total() - self._marked
 
-    def _all(self) -> float:
+    def total(self) -> float:
+        """Seconds of waiting for a processor since the thread began."""
         try:
             return 0.0 if self._file is None else int(os.pread(self._file, 100, 0).split()[1]) / 1e9
         except OSError:
