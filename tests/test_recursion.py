@@ -33,6 +33,9 @@ HELD_ONCE = "lines are held once, and no line that is released is held again"
 NOT_ITSELF = "calls another function or method of this name"
 
 BOUNDED = {
+    "protocol/frames.py:_known_keys": "the types of a frame, which are ours",
+    "normalizers/core/permissions.py:answer": "once, in the session of the request",
+    "normalizers/wire/decode.py:_decode_leniently": "once, with what is between escape sequences",
     "protocol/payloads.py:_read": "the types of a payload, which are ours",
     "protocol/payloads.py:_written": "the types of a payload, which are ours",
     "normalizers/catalog/registry.py:recognise": "of an array it recognises the objects, which are no arrays",

@@ -186,7 +186,7 @@ def beside(name: str) -> Callable[[Site, Page], None]:
 
     def show(site: Site, page: Page) -> None:
         site.enter(page, f"/sessions/{BILLING}")
-        page.locator(f"#tab-{name}").click()
+        page.locator(f"#tab-{name}").dispatch_event("click")  # the page may move while a mouse is down
         page.locator(f"#panel-{name} > .tab").wait_for()
         if name == "files":
             page.locator("#panel-files summary", has_text="invoice.py").click()

@@ -244,8 +244,8 @@ def test_environment_enables_trace(socket: Path, tmp_path: Path) -> None:
     secret.write_text('{"type":"x","key":"ghp_%s"}\n' % ("a1" * 18))
     variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(trace)}
     with serving(socket, tmp_path, **variables) as daemon:
-        for path, stream in ((CLAUDE, "claude"), (CODEX, "codex"), (secret, "secret")):
-            assert tooltap("ingest", "--socket", socket, "--stream", stream, path).returncode == 0
+        for path, stream, code in ((CLAUDE, "claude", 0), (CODEX, "codex", 0), (secret, "secret", 1)):
+            assert tooltap("ingest", "--socket", socket, "--stream", stream, path).returncode == code
         written = sum(len(path.read_bytes().splitlines()) + 1 for path in (CLAUDE, CODEX, secret))  # 1: the end
         while json.loads(tooltap("stats", "--json", "--socket", socket).stdout)["trace"]["records"] < written:
             pass
@@ -313,7 +313,7 @@ def test_stuck_trace_disk_stops_neither_events_nor_shutdown(socket: Path, tmp_pa
     long.write_text(f'{{"type":"x","text":"{"x" * 200_000}"}}\n')
     variables = {"HAPPIER_STACK_TOOL_TRACE": "1", "HAPPIER_STACK_TOOL_TRACE_FILE": str(pipe)}
     with serving(socket, tmp_path, **variables) as daemon:
-        assert tooltap("ingest", "--socket", socket, long).returncode == 0
+        assert tooltap("ingest", "--socket", socket, long).returncode == 1  # no line is understood
         fed = tooltap("ingest", "--socket", socket, "--stats-json", CLAUDE)
         daemon.send_signal(signal.SIGTERM)
         code, _, _ = daemon.end()

@@ -137,13 +137,14 @@ OTHERWISE = {
     "daemon/system/loop.py": "standard error, opened once more",
     "daemon/system/listener.py": "a lock holds the process id, for a message",
     "daemon/system/failpoints.py": "only tests set it",
+    "cli/common/printing.py": "it writes to nowhere",
+    "daemon/views/rewriter.py": "texts for one command, in a temporary folder",
     "daemon/export/source.py": "output bodies in a temporary folder",
     "cli/check/normalize.py": "output bodies grow with the lines, like the standard output beside them",
     "cli/manage/demo.py": "a log in a temporary folder",
     "clients/python/subscribe_async.py": "written beside and renamed: an example uses nothing but the client",
     "daemon/taps/mcp/keeper.py": "files of the system's control groups",
     "daemon/taps/child.py": "the null device and the terminal",
-    "cli/subcommands.py": "the null device",
 }
 """Modules that write files in another way, and why they may."""
 WRITING = frozenset("wax+")
