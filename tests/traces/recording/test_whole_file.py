@@ -137,7 +137,7 @@ OTHERWISE = {
     "daemon/system/loop.py": "standard error, opened once more",
     "daemon/system/listener.py": "a lock holds the process id, for a message",
     "daemon/system/failpoints.py": "only tests set it",
-    "cli/common/printing.py": "it writes to nowhere",
+    "cli/common/printing.py": "the null device",
     "daemon/views/rewriter.py": "texts for one command, in a temporary folder",
     "daemon/export/source.py": "output bodies in a temporary folder",
     "cli/check/normalize.py": "output bodies grow with the lines, like the standard output beside them",
