@@ -35,7 +35,13 @@ from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.normalizers.catalog.registry import stores as stores_of_agents
 
 LINES = lines_of(CLAUDE)
-FRESH = moved_to_now(LINES[2:3])
+
+
+def fresh() -> list[bytes]:
+    """A line of now: tests may run long after this module was read."""
+    return moved_to_now(LINES[2:3])
+
+
 """A prompt of now: the file of an old one is at rest, and is not held open."""
 DAY = 24 * 3600
 
@@ -151,7 +157,7 @@ def test_without_backfill_only_new_events_are_ingested(projects: Path, tmp_path:
 def test_number_of_open_files_is_limited(projects: Path, tmp_path: Path) -> None:
     with following(tmp_path, open_files=2) as daemon:
         for number in range(6):
-            append(projects / f"{number}.jsonl", named(FRESH, number))
+            append(projects / f"{number}.jsonl", named(fresh(), number))
         wait(daemon, lambda stats: sum(one["lines"] for one in stats["perStream"]) == 6)
         append(projects / "0.jsonl", [prompt_line("Again", 0)])
         wait(daemon, lambda stats: sum(one["lines"] for one in stats["perStream"]) == 7)
@@ -162,7 +168,7 @@ def test_number_of_open_files_is_limited(projects: Path, tmp_path: Path) -> None
 
 
 def test_idle_file_is_closed(projects: Path, tmp_path: Path) -> None:
-    append(projects / "a.jsonl", FRESH)
+    append(projects / "a.jsonl", fresh())
     with following(tmp_path, idle=0.2) as daemon:
         wait(daemon, lambda stats: stats["streams"]["suspended"] == 1 and not stats["following"]["open"])
         append(projects / "a.jsonl", [prompt_line("Again", 0)])
@@ -171,7 +177,7 @@ def test_idle_file_is_closed(projects: Path, tmp_path: Path) -> None:
 
 def test_files_are_not_held_open(projects: Path, tmp_path: Path) -> None:
     for number in range(20):
-        append(projects / f"{number}.jsonl", named(FRESH, number))
+        append(projects / f"{number}.jsonl", named(fresh(), number))
     with following(tmp_path) as daemon:
         wait(daemon, lambda stats: stats["following"]["open"] == 20 and at_rest(20)(stats))
         held = {(status.st_dev, status.st_ino) for status in map(_status, range(256)) if status is not None}
@@ -231,8 +237,8 @@ def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypa
     monkeypatch.setattr(stores.Files, "head", staticmethod(read_head))
     with capture_logs() as log, following(tmp_path) as daemon:
         for number in range(3):
-            append(path, FRESH)
-            append(projects / f"{number}.jsonl", named(FRESH, number))
+            append(path, fresh())
+            append(projects / f"{number}.jsonl", named(fresh(), number))
             stats = wait(
                 daemon,
                 lambda stats, number=number: len(stats["perStream"]) == number + 1 <= stats["following"]["open"],  # type: ignore[misc]

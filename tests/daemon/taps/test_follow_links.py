@@ -21,6 +21,12 @@ from tooltap.normalizers.catalog.registry import stores
 LINES = moved_to_now(lines_of(CLAUDE))
 
 
+@pytest.fixture(autouse=True)
+def recent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines are of now, however long after this module was read a test runs."""
+    monkeypatch.setattr(f"{__name__}.LINES", moved_to_now(lines_of(CLAUDE)))
+
+
 def listed(root: Root) -> list[str]:
     troubles: list[OSError] = []
     found = sorted(os.path.relpath(one.path, root.path) for one in scan(root, root.path, troubles.append))

@@ -17,6 +17,7 @@ from tests.daemon.taps.following import (
     DOCUMENT,
     FIXTURES,
     GEMINI,
+    NEVER,
     Follower,
     append,
     expected,
@@ -35,10 +36,16 @@ MARKER = "the marker"
 """Title of another session: when it is there, everything before it has been read."""
 
 
+@pytest.fixture(autouse=True)
+def recent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines are of now, however long after this module was read a test runs."""
+    monkeypatch.setattr(f"{__name__}.LINES", moved_to_now(lines_of(CLAUDE)))
+
+
 def unsettled(directory: Path, **follow: Any) -> Follower:
     """A follower that takes no silence for the end of a turn."""
     follower = Follower(directory, backfill="all", **follow)
-    follower.settings["settle_timeout"] = 1e9
+    follower.settings |= NEVER
     return follower
 
 
