@@ -182,7 +182,7 @@ class DisplayPermission(DisplayEvent, tag="permission"):
     """What is requested."""
     family: ToolFamily | None = None
     input: dict[str, Any] | None = None
-    """The payload of the canonical tool that is to be called."""
+    """The input of the call, in the canonical form of its tool."""
     options: list[PermissionOption] | None = None
     """The answers that the agent offers; absent if it does not state any."""
     questions: list[PermissionQuestion] | None = None

@@ -445,7 +445,7 @@ class Parser(Writer):
             turns.remove(turn)
 
     def end_exchange(self, end: ExchangeEnd) -> None:
-        """End the turn of an exchange whose answer neither states its end nor an error, by how its tap saw it end."""
+        """End the turn of an exchange as its tap saw it end, if the answer states neither an end nor an error."""
         verdict = end.verdict()
         if verdict is None or (self.turn is None and verdict.text is None):
             return

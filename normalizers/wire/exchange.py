@@ -116,7 +116,7 @@ ERRORS = 400
 
 
 class Verdict(NamedTuple):
-    """How the turn of an exchange ends whose answer does not say so."""
+    """How the turn of an exchange ends if the answer does not state it."""
 
     outcome: str
     """Outcome of the turn: failed or cancelled."""

@@ -115,7 +115,7 @@ HELD = {
     "turn-over": "the end of a turn that has ended",
     "unchanged": "a state that is as it was: tokens, settings, plans, diffs",
     "workspace": "that the folder, its files or the plan have changed; the calls show it",
-    "world-state": "what the model is told of its surroundings",
+    "world-state": "what the model knows of its surroundings",
 }
 """Reason -> what such lines hold."""
 

@@ -64,7 +64,7 @@ def watch_stream(
 
 
 class _Sample(NamedTuple):
-    """An object of a line that is to be compared."""
+    """An object of a line, to be compared."""
 
     value: dict[str, Any]
     shape: Shape

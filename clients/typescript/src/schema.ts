@@ -215,7 +215,7 @@ export interface DisplayPermission extends DisplayEvent {
   /** What is requested. */
   type?: "elicitation" | "permission" | "question";
   family?: "edit" | "mcp" | "other" | "plan" | "read" | "search" | "shell" | "task" | "web";
-  /** The payload of the canonical tool that is to be called. */
+  /** The input of the call, in the canonical form of its tool. */
   input?: Record<string, unknown>;
   /** The answers that the agent offers; absent if it does not state any. */
   options?: PermissionOption[];

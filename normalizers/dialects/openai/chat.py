@@ -375,7 +375,7 @@ class OpenAIChat(Parser):
             self.emit(Usage, **usage)
 
     def _exchange_ended(self, end: ExchangeEnd) -> None:
-        """End the turn of an exchange whose answer does not state its end, or is none."""
+        """End the turn of an exchange if its answer does not state its end, or is none."""
         state = self.state
         self._end_completion()
         if state.failed:

@@ -293,7 +293,7 @@ class OpenAIResponses(Parser):
             self._end_turn("failed", self.state.error)
 
     def _exchange_ended(self, end: ExchangeEnd) -> None:
-        """End the turn of an exchange whose answer does not state its end, or is none."""
+        """End the turn of an exchange if its answer does not state its end, or is none."""
         state = self.state
         self._fail_turn()
         if not state.answered:
