@@ -332,12 +332,14 @@ def relate(path: str, info: StreamInfo, root: Root) -> Relation:
         return Relation(here)
     if _size_of(own) == 0 or _position_in(own, info, root) is None:
         return Relation(here)
-    if here is not None:
-        # Through which of two links the system reports a change, is its choice.
-        waits = _size_of(path) <= here.offset if os.path.samefile(own, path) else _size_of(own) >= _size_of(path)
-        return Relation(waits=True) if waits else Relation(here)
+    if here is not None and os.path.samefile(own, path):  # the system chooses which of two links it reports
+        return Relation(waits=True) if _size_of(path) <= here.offset else Relation(here)
+    if here is not None and (is_compressed(path) or is_compressed(own)):
+        return Relation(waits=True) if _size_of(own) >= _size_of(path) else Relation(here)
     common, is_whole = common_lines(path, own)
-    return Relation(waits=is_whole, common=common)
+    # What follows the position may differ, and nothing of it need be read yet.
+    continues = here is not None and not is_whole and common_lines(own, path)[1]
+    return Relation(here if continues else None, is_whole, common)
 
 
 def _position_in(path: str, info: StreamInfo, root: Root) -> Position | None:

@@ -28,8 +28,11 @@ from tests.daemon.taps.following import (
     prompt_line,
     title_line,
 )
-from tooltap.daemon.taps.follow.stores import common_lines
+from tooltap.daemon.journal.interface import StreamInfo
+from tooltap.daemon.taps.follow.file import TURN_BYTES, Relation, relate
+from tooltap.daemon.taps.follow.stores import common_lines, roots
 from tooltap.daemon.taps.stream_ids import recording_id
+from tooltap.protocol.stats import Statistics
 
 LINES = moved_to_now(lines_of(CLAUDE))
 MARKER = "the marker"
@@ -183,6 +186,42 @@ def test_copies_that_go_on_differently_have_their_common_lines_once(
     append(copied, [prompt_line("Later there", 2)])
     prompts = [one["text"] for one in read_all(follower, "later") if one.get("role") == "user"]
     assert sorted(prompts[1:]) == ["Again there", "Later there", "Only here", "Only there"]
+
+
+def test_copies_that_go_on_differently_after_much_in_common_lose_nothing(follower: Follower) -> None:
+    """The longer copy continues the stream. What the shorter one has of its own comes, although the stream has not read
+    as far as the two differ when both are compared."""
+    append(follower.session, LINES)
+    all_read(follower)
+    copied = follower.projects.parent / "-copy" / follower.session.name
+    copied.parent.mkdir()
+
+    def diverge() -> None:
+        append(follower.session, [prompt_line("much " * TURN_BYTES, 0)])
+        shutil.copyfile(follower.session, copied)
+        append(follower.session, [prompt_line("Only here", 0)])
+        append(copied, [prompt_line("Only there", 0), prompt_line("Again there", 1)])
+
+    stopped(follower, diverge)
+    prompts = [one["text"] for one in read_all(follower, "again") if one.get("role") == "user"]
+
+    assert sorted(prompts[2:]) == ["Again there", "Only here", "Only there"]
+
+
+@pytest.mark.parametrize("read", [0, 1, 2])
+@pytest.mark.parametrize("is_longer", [False, True])
+def test_files_that_differ_after_the_position_are_two_streams(tmp_path: Path, read: int, is_longer: bool) -> None:
+    """However much of its own file the stream has read, and whichever file is longer."""
+    lines = [b'{"common": 1}\n', b'{"here": 1}\n']
+    own, other = tmp_path / "own.jsonl", tmp_path / "other.jsonl"
+    own.write_bytes(b"".join(lines))
+    other.write_bytes(lines[0] + b'{"t": 1}\n' + (b'{"more": 1}\n' if is_longer else b""))
+    done = b"".join(lines[:read])
+    statistics = Statistics(stream="s", dialect="auto", provider="claude", lines=read, bytes=len(done) - read)
+    info = StreamInfo(stream="s", lines=read, path=str(own), statistics=statistics)
+    (root,) = roots(("claude",), {"CLAUDE_CONFIG_DIR": str(tmp_path)}, {})
+
+    assert relate(str(other), info, root) == Relation(common=len(lines[0]))
 
 
 def test_moved_database_and_folder_are_known_after_a_restart(follower: Follower) -> None:
