@@ -168,6 +168,7 @@ def running(directory: Path, **settings: Any) -> Iterator[Running]:
         "socket": str(directory / "run" / "t.sock"),
         "journal": str(directory / "journal.db"),
         "settle_timeout": 1e9,
+        "retention_days": 0,  # tests commit sessions of 1970
     }
     settings, constants = split(settings)
     config = load_config(None, **{**places, **settings})
