@@ -71,6 +71,25 @@ def test_run_grows_live_as_after_a_reload(site: Site, page: Page) -> None:
     expect(rows).to_have_count(2)
 
 
+def test_focus_stays_on_what_changes(site: Site, page: Page) -> None:
+    """On a link in the head of the session, and on the line that folds rows."""
+    session = "focused"
+    agent = opened(site, page, session)
+    for number in (1, 2, 3):
+        agent.write(*read(number, session))
+    summary = page.locator("article.run > details > summary")
+    expect(summary).to_contain_text("2 files in services/ — 2 reads")
+    link = page.get_by_role("link", name="Compare with…")
+    link.focus()
+    agent.write(*read(4, session))
+    expect(page.locator(".glance")).to_contain_text("4 calls")
+    expect(link).to_be_focused()
+    summary.focus()
+    agent.write(*read(5, session))
+    expect(summary).to_contain_text("4 files in services/ — 4 reads")
+    expect(summary).to_be_focused()
+
+
 def test_run_opens_in_place_and_by_address(site: Site, page: Page) -> None:
     session = "opened-run"
     agent = opened(site, page, session)

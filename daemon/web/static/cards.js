@@ -22,6 +22,13 @@ export function parse(html) {
   return holder.content;
 }
 
+// Shows new content in the place of the former one. The focus stays on the link that had it.
+export function refill(element, fresh) {
+  const focused = element.contains(document.activeElement) ? document.activeElement.href : undefined;
+  element.replaceChildren(fresh);
+  if (focused) [...element.querySelectorAll("a")].find((one) => one.href === focused)?.focus({ preventScroll: true });
+}
+
 // Adds what the server cannot know: times in the reader's time zone, and that a script can expand cards.
 export function enhance(root) {
   restore(root);

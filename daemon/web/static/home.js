@@ -1,6 +1,6 @@
 // Home: the table of sessions is kept up to date, and another filter shows other sessions without leaving the page.
 
-import { parse } from "./cards.js";
+import { parse, refill } from "./cards.js";
 import { get } from "./feed.js";
 import { Live, showConnection } from "./live.js";
 import { LoggedOut } from "./origin.js";
@@ -17,7 +17,7 @@ export function home(main) {
       row: (html) => rows.put(parse(`<table><tbody>${html}</tbody></table>`).querySelector("tr")),
       gone: (name) => rows.put(null, name),
       counts: (data) => showCounts(JSON.parse(data)),
-      asks: (html) => main.querySelector("#asks").replaceChildren(parse(html)),
+      asks: (html) => refill(main.querySelector("#asks"), parse(html)),
       renew: () => rows.renew(),
     }, showConnection, () => []);
     made.connect(main.dataset.after);

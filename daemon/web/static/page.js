@@ -2,7 +2,7 @@
 // links to its event, and preferences and filters are forms (`forms.js`).
 
 import { board } from "./board.js";
-import { append, enhance, findCard, headOf, isExpanded, make, parse, patch, reload, slotOf } from "./cards.js";
+import { append, enhance, findCard, headOf, isExpanded, make, parse, patch, refill, reload, slotOf } from "./cards.js";
 import { Feed } from "./feed.js";
 import { home } from "./home.js";
 import { Live, showConnection } from "./live.js";
@@ -33,6 +33,7 @@ submits();
 function timeline() {
   const feed = new Feed(main, (last) => live.connect(last));
   const sessions = document.querySelector("#sessions");
+  const head = document.querySelector("#head");
   const partials = make("div", "pieces");
   const jump = document.querySelector("#jump");
   const queue = [];
@@ -53,7 +54,7 @@ function timeline() {
     }),
     whole: (data) => later(() => partials.querySelector(`[data-key="${CSS.escape(JSON.parse(data).key)}"]`)?.remove()),
     sessions: (html) => later(() => showSessions(html)),
-    head: (html) => later(() => document.querySelector("#head")?.replaceChildren(parse(html))),
+    head: (html) => later(() => head && refill(head, parse(html))),
     gap: (data) => later(() => showGap(JSON.parse(data))),
     live: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
     at: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),

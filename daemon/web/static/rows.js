@@ -12,7 +12,7 @@ export function foldRows(rows, fold) {
   const place = found?.parentElement ?? rows[0]?.parentElement;
   const isFree = (row) => row?.parentElement === place && row.dataset.level === "title" && !row.matches(":focus-within");
   if (!rows.every((row) => row && (isInside(row) || isFree(row)))) return;
-  if (found) found.querySelector("summary").replaceWith(fold.querySelector("summary"));
+  if (found) found.querySelector("summary").replaceChildren(...fold.querySelector("summary").childNodes);
   else rows[0].before(fold);
   (found ?? fold).querySelector(".run-rows").append(...rows);
   if (!found) restore(place);
@@ -22,7 +22,7 @@ export function foldRows(rows, fold) {
 export function nestRows(card, rows, fresh) {
   let place = card.querySelector(':scope > [data-slot="children"]');
   if (!place && !rows.length) return;
-  if (place) place.querySelector(":scope > summary").replaceWith(fresh.querySelector("summary"));
+  if (place) place.querySelector(":scope > summary").replaceChildren(...fresh.querySelector("summary").childNodes);
   else {
     card.insertBefore((place = fresh), card.querySelector(':scope > [data-slot="turn"]'));
     restore(card);
