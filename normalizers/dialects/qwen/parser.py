@@ -263,6 +263,24 @@ class QwenChat(Parser):
             return "system"
         return self.update_session({"title": title})
 
+    @system("slash_command")
+    def _slash_command(self, value: Line) -> Skip:
+        """A command that the user typed, and what Qwen Code printed for it. Seen in the source of Qwen Code, in no
+        recording. If the command went to the model, a message has it."""
+        payload = record(value.get("systemPayload"))
+        if payload.get("phase") == "result":
+            items = records(payload.get("outputHistoryItems"))
+            role, text = "system", "\n".join(text for one in items if (text := string(one.get("text"))))
+        elif payload.get("sentToModel") is True or payload.get("hiddenInvocation") is True:
+            return "system"
+        else:
+            role, text = "user", string(payload.get("rawCommand")) or ""
+        if not text:
+            return "empty"
+        self._introduce(value)
+        self.emit(Message, role=role, text=text, message_id=string(value.get("uuid")))
+        return None
+
     @system("parent_session")
     def _started_by(self, value: Line) -> Skip:
         parent = string(record(value.get("systemPayload")).get("parentSessionId"))

@@ -177,6 +177,25 @@ def test_message_typed_while_the_agent_works_continues_the_turn() -> None:
     assert ends(found) == [("t1", "started"), ("t1", "completed")]
 
 
+def test_typed_command_is_a_message_with_what_it_printed() -> None:
+    """A command that went to the model is in a message of its own. None of them begins a turn."""
+    about = {"phase": "invocation", "rawCommand": "/about"}
+    printed = {
+        **about,
+        "phase": "result",
+        "outputHistoryItems": [{"type": "about"}, {"type": "info", "text": "CLI version"}, {"text": "0.24.4"}],
+    }
+    review = {"phase": "invocation", "rawCommand": "/review 3", "sentToModel": True}
+    hidden = {"phase": "invocation", "rawCommand": "/quit", "hiddenInvocation": True}
+    silent = {"phase": "result", "rawCommand": "/model", "outputHistoryItems": []}
+    payloads = [about, printed, review, hidden, silent]
+    notes = [note(str(5 + at), str(4 + at), 33, "slash_command", one) for at, one in enumerate(payloads)]
+    found = read("qwen-chat", *HISTORY, *OWN, *notes)
+
+    assert said(found)[4:] == [("user", "/about"), ("system", "CLI version\n0.24.4")]
+    assert len(ends(found)) == 4
+
+
 def test_answer_without_tokens_was_cut() -> None:
     cut = {key: value for key, value in reply("2", "1", 2, {"text": "On"}).items() if key != "usageMetadata"}
     found = read("qwen-chat", HISTORY[0], cut)
