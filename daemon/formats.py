@@ -53,6 +53,16 @@ def over_budget(period: str, spent: float, limit: float) -> str | None:
     return f"over budget {when}: {dollars(spent)} of {dollars(limit)}" if spent > limit else None
 
 
+def quota_words(quota: Mapping[str, Any]) -> str:
+    """`35 % of 5 h used`, `12 % of 7 d used`, of a window of a quota as in a reply; `7 d window` if the agent does not
+    state how much is used. Agents round lengths: 299 minutes are 5 hours."""
+    minutes, used = quota.get("minutes"), quota.get("usedPercent")
+    hours = round((minutes or 0) / 60)
+    length = f"{round(hours / 24)} d" if hours >= 48 else f"{hours} h" if hours else f"{minutes} min" if minutes else ""
+    name = length or quota.get("name") or "quota"
+    return f"{name} window" if used is None else f"{used:.0f} % of {name} used"
+
+
 def duration(milliseconds: float) -> str:
     """`80 ms`, `12.3 s`, `2 min 3 s`, `1 h 4 min`, `3 d 2 h`. A clock that went back gives `0 ms`."""
     if milliseconds < 1_000:

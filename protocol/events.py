@@ -31,6 +31,7 @@ __all__ = [
     "OutputRef",
     "PermissionRequest",
     "PermissionResponse",
+    "QuotaWindow",
     "Reasoning",
     "SessionEvent",
     "ToolCall",
@@ -381,6 +382,18 @@ class ModelUsage(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel
     cost_usd: float | None = None
 
 
+class QuotaWindow(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
+    """A span of time in which the provider lets an account use only so much."""
+
+    name: str | None = None
+    """As the agent calls it: `five_hour`."""
+    minutes: int | None = None
+    """Length of the window."""
+    used_percent: float | None = None
+    resets_at: int | None = None
+    """Milliseconds since the epoch."""
+
+
 class Usage(Event, tag="usage"):
     """Tokens and cost. `input_tokens` is the whole prompt, including cache reads and writes."""
 
@@ -419,6 +432,8 @@ class Usage(Event, tag="usage"):
     """Id of the usage event that this one corrects, and whose figures no longer count."""
     estimated_output_tokens: int | None = None
     """Present if the recorded text shows that `output_tokens` is only a lower bound: an estimate from the text."""
+    quota: list[QuotaWindow] | None = None
+    """The account's quota, if the stream states it and it has changed."""
     beside: str | None = None
     """Only in an agent's file: id of the stream of a tap that was running at that time. What both streams state of it
     counts once."""

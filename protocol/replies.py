@@ -332,6 +332,32 @@ class BudgetInfo(_Result, kw_only=True):
     """The cost that is known of the agents that no subscription pays."""
 
 
+class QuotaShare(_Result, kw_only=True):
+    """What one session has used since a quota's window began."""
+
+    session: str
+    title: str | None = None
+    tokens: int
+    """Input and output tokens. Times are known to a quarter of an hour, in long sessions less exactly."""
+
+
+class Quota(_Result, kw_only=True):
+    """A window of an agent's quota that has not been reset yet, as its latest event states it."""
+
+    provider: str
+    name: str | None = None
+    """As the agent calls the window."""
+    minutes: int | None = None
+    """Length of the window."""
+    used_percent: float | None = None
+    resets_at: int
+    """Milliseconds since the epoch."""
+    ts: int
+    """Time of the event, in milliseconds since the epoch."""
+    sessions: list[QuotaShare]
+    """The sessions of the agent that have used tokens since the window began, at most 5, the most tokens first."""
+
+
 class UsageResult(_Result, kw_only=True):
     """Days are listed newest first; other rows are listed by cost, highest first."""
 
@@ -343,6 +369,8 @@ class UsageResult(_Result, kw_only=True):
     """The agents among these that a subscription pays, by the setting `usage.subscription`: their cost is no bill."""
     budgets: list[BudgetInfo] | None = None
     """The budgets that are set, in a reply for all sessions."""
+    quotas: list[Quota] | None = None
+    """The windows that agents' quotas have now, in a reply for all sessions; those of an agent by their length."""
     complete: bool
     """False if there are more rows than fit into a reply."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.moments import Day
 from tooltap.cli.common.printing import at_terminal, say, say_object, say_text, short
 from tooltap.cli.read.sessions import NO_EVENTS
-from tooltap.daemon.formats import PLACES, bound, counted, dollars, is_cost_bound, over_budget
+from tooltap.daemon.formats import PLACES, bound, counted, dollars, is_cost_bound, over_budget, quota_words, spent
 from tooltap.daemon.system.zone import zone_name
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
@@ -77,6 +78,8 @@ def _why_nothing(socket: Path | None, *, is_chosen: bool) -> str:
 
 
 UNKNOWN = "unknown"
+MOST_SHARES = 3
+"""Maximum sessions that are named of those that have used a quota."""
 LONGEST_KEY = 48
 LEAST_KEY = 12
 
@@ -137,6 +140,13 @@ def _notes(by: str, found: dict[str, Any]) -> list[str]:
     for one in found.get("budgets") or ():
         if warning := over_budget(one["period"], one["spentUsd"], one["limitUsd"]):
             notes.append(warning)
+    for one in found.get("quotas") or ():
+        most = ", ".join(
+            f"{short(each.get('title') or each['session'])} ({_tokens(each['tokens'])})"
+            for each in one["sessions"][:MOST_SHARES]
+        )
+        left = spent(one["resetsAt"] - time.time() * 1000)
+        notes.append(f"{one['provider']}: {quota_words(one)}, resets in {left}{f', most by {most}' if most else ''}")
     if prices is None:
         notes.append("no cost is estimated: the daemon cannot import genai-prices")
     if not found["complete"]:

@@ -514,7 +514,10 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     def spending(self, name: str) -> Spending:
         """Return the usage and cost of the session `name`. It may take a second: call it in a thread."""
         title = self.title or self.prompt.title or None
-        return Spending(name, self.provider, self.project, title, priced(self.used), Total.of(self.used))
+        used = self.used
+        return Spending(
+            name, self.provider, self.project, title, priced(used), Total.of(used), used.quota, used.quota_ts
+        )
 
     def describe(self, name: str, streams: Mapping[str, StreamState], *, pending: bool) -> dict[str, Any]:
         """Return the session as in a `sessions` reply. `streams`: the state of each stream that it is in; `pending`:

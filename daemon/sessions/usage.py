@@ -26,10 +26,19 @@ import msgspec
 
 from tooltap.daemon.sessions.counters import COUNTS, MOST_DOLLARS, MOST_PROCESSES, Amount, Counters, Stated, is_cost
 from tooltap.daemon.sessions.prices import BOUNDS, LOCAL, STATED, Rates, find, known_prices
+from tooltap.daemon.system.clock import wall_clock
 from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.events import ModelUsage, Usage
+from tooltap.protocol.events import ModelUsage, QuotaWindow, Usage
 from tooltap.protocol.frames import UsageRequest
-from tooltap.protocol.replies import BudgetInfo, PricesInfo, UsageKey, UsageResult, UsageRow
+from tooltap.protocol.replies import (
+    BudgetInfo,
+    PricesInfo,
+    Quota,
+    QuotaShare,
+    UsageKey,
+    UsageResult,
+    UsageRow,
+)
 
 PARTS = 512
 """Maximum parts of one session. Further usage is summed up by scope and day alone, and has no price."""
@@ -40,8 +49,14 @@ NAME = 200
 """Maximum code points of the name of an agent or model."""
 RECENT, RECENT_OF_AGENT = 64, 4
 """Maximum events, the latest ones, that a later event may correct: of a session, and of one agent in one stream."""
+MOST_WINDOWS = 16
+"""Maximum windows of a session's quota."""
+SHARES = 5
+"""Maximum sessions that a quota's window lists."""
 QUARTER_MS = 900_000
 DAY_MS = 96 * QUARTER_MS
+LONGEST_WINDOW = 32 * DAY_MS
+"""Length of the longest window of a quota whose sessions are found, in ms."""
 WIDTHS = (1, 2, 4, 12, 96)
 """Lengths of the times of parts, in quarters of an hour. Time zones begin their days at quarters of an hour (UTC)."""
 
@@ -178,6 +193,10 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
     width: int = WIDTHS[0]
     """Length of the times of new parts (`Key.width`)."""
     recent: list[Recent] = []
+    quota: list[QuotaWindow] = []
+    """The account's quota, as the latest event that states it."""
+    quota_ts: int = 0
+    """Time of this event, in ms since the epoch."""
     pairs: dict[str, Pair] = {}
     """Scope and CRC-32 of the name of a stream, joined by a slash -> what it states of requests without naming them;
     the latest `MOST_PROCESSES`."""
@@ -193,6 +212,8 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
 
     def note(self, seq: int, ts: int | None, entry: Produced) -> None:
         if entry.kind == "usage":
+            if entry.fields.quota and ts is not None and ts >= self.quota_ts:
+                self.quota, self.quota_ts = entry.fields.quota[:MOST_WINDOWS], ts
             self.add(entry.fields, entry.agent, ts, entry.stream, entry.id)
             return
         if entry.agent is None and entry.fields.state in BEGINNINGS:
@@ -316,6 +337,8 @@ class SessionUsage(msgspec.Struct, omit_defaults=True):
         for scope, cost in earlier.costs.items():
             self.costs[scope] = self.costs.get(scope, 0.0) + cost
         self.recent = [*earlier.recent, *self.recent][-RECENT:]
+        if earlier.quota_ts > self.quota_ts:
+            self.quota, self.quota_ts = earlier.quota, earlier.quota_ts
         self.context_used = earlier.context_used if self.context_used is None else self.context_used
         self.context_size = earlier.context_size if self.context_size is None else self.context_size
 
@@ -584,6 +607,8 @@ class Spending(NamedTuple):
     title: str | None
     parts: list[PricedPart]
     total: Total
+    quota: list[QuotaWindow]
+    quota_ts: int
 
 
 def priced(usage: SessionUsage) -> list[PricedPart]:
@@ -706,6 +731,55 @@ class _Budgets:
         ] or None
 
 
+class _Quotas:
+    """Finds the windows that agents' quotas have now, and the sessions that have used them."""
+
+    def __init__(self) -> None:
+        self._now = wall_clock()
+        self._latest: dict[tuple[str, str | None, int | None], tuple[int, QuotaWindow]] = {}
+        """Agent, name and length of a window -> when it was stated, and how."""
+        self._used: dict[str, list[tuple[Spending, list[tuple[int, int]]]]] = {}
+        """Agent -> its sessions of the last days, with the times and tokens of their parts."""
+
+    def add(self, session: Spending) -> None:
+        for window in session.quota:
+            key = session.provider, window.name, window.minutes
+            if key not in self._latest or self._latest[key][0] < session.quota_ts:
+                self._latest[key] = session.quota_ts, window
+        oldest = self._now - LONGEST_WINDOW
+        parts = [(middle, part.amount.tokens) for part in session.parts if (middle := part.key.middle or 0) >= oldest]
+        if parts:
+            self._used.setdefault(session.provider, []).append((session, parts))
+
+    def info(self) -> list[Quota] | None:
+        found = []
+        for (provider, name, minutes), (ts, window) in self._latest.items():
+            length = None if minutes is None else minutes * 60_000
+            ends = window.resets_at or (None if length is None else ts + length)
+            if ends is None or ends <= self._now:
+                continue
+            begins = ts if length is None else ends - length
+            found.append(
+                Quota(
+                    provider=provider,
+                    name=name,
+                    minutes=minutes,
+                    used_percent=window.used_percent,
+                    resets_at=ends,
+                    ts=ts,
+                    sessions=self._shares(provider, begins),
+                )
+            )
+        return sorted(found, key=lambda one: (one.provider, one.minutes or 0, one.name or "")) or None
+
+    def _shares(self, provider: str, begins: int) -> list[QuotaShare]:
+        shares = []
+        for session, parts in self._used.get(provider, ()):
+            if tokens := sum(tokens for middle, tokens in parts if middle >= begins):
+                shares.append(QuotaShare(session=session.session, title=session.title, tokens=tokens))
+        return sorted(shares, key=lambda one: one.tokens, reverse=True)[:SHARES]
+
+
 def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
     """Return the reply to a `usage` request. It may take a second: call it in a thread. Raises `ValueError` for an
     unknown time zone (`zone_of`)."""
@@ -723,6 +797,7 @@ def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
     billing = _billing
     is_of_all = request.session is None and request.provider is None and request.project is None
     budgets = _Budgets(billing, zone) if is_of_all and has_budget() else None
+    quotas = _Quotas() if is_of_all else None
     providers: set[str] = set()
     total, sessions = Total(), 0
     groups: dict[str | None, _Group] = {}
@@ -731,6 +806,8 @@ def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
             continue
         if budgets is not None:
             budgets.add(session)
+        if quotas is not None:
+            quotas.add(session)
         wanted = [part for part in session.parts if is_within(part.key)]
         if not wanted:
             continue
@@ -758,6 +835,7 @@ def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
         prices=None if prices is None else PricesInfo(version=prices.version, date=prices.date),
         subscriptions=sorted(providers & set(billing.subscription)) or None,
         budgets=None if budgets is None else budgets.info(),
+        quotas=None if quotas is None else quotas.info(),
         complete=True,
     )
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import msgspec
 from markupsafe import Markup
 
-from tooltap.daemon.formats import counted, distinct_title, dollars, spent, tool_name, without_marks
+from tooltap.daemon.formats import counted, distinct_title, dollars, quota_words, spent, tool_name, without_marks
 from tooltap.daemon.show.blocks import HEADER, Body, RenderContext, short
 from tooltap.daemon.show.bodies import (
     context_share,
@@ -344,9 +345,13 @@ def _usage(event: Usage, context: RenderContext) -> Shown:
     named = (
         (dollars(event.cost_usd) if is_of_turn else cost(event), "cost" if is_of_turn else ""),
         (context_share(event), "context"),
+        *((quota_words(msgspec.to_builtins(one)), "") for one in event.quota or ()),
     )
     facts = tuple(Fact(text, name) for text, name in named if text)
-    return Shown("∑", f"Usage of the {event.scope}", tokens, facts, body=usage_body, is_minor=True)
+    is_quota = event.quota is not None and not tokens and event.cost_usd is None
+    return Shown(
+        "∑", "Quota" if is_quota else f"Usage of the {event.scope}", tokens, facts, body=usage_body, is_minor=True
+    )
 
 
 def _text_preview(text: str, context: RenderContext) -> str:

@@ -8,6 +8,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from tooltap.protocol.inputs import EPOCH_MS, LATEST_MS
+
 
 def record(value: Any) -> dict[str, Any]:
     return value if type(value) is dict else {}
@@ -76,6 +78,19 @@ def milliseconds(timestamp: Any) -> int | None:
         return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         return None
+
+
+def after_epoch(seconds: Any) -> int | None:
+    """Convert seconds since the epoch to ms; ms stay what they are. None for anything that is no time from 2001 to the
+    year 5000."""
+    if type(seconds) not in (int, float):
+        return None
+    return next((round(ms) for ms in (seconds * 1000, seconds) if EPOCH_MS <= ms < LATEST_MS), None)
+
+
+def percent(value: Any) -> float | None:
+    """Return a share of 0 to 1,000 percent, else None."""
+    return float(value) if type(value) in (int, float) and 0 <= value <= 1_000 else None
 
 
 def token_counts(

@@ -581,6 +581,17 @@ export interface ModelUsage {
   costUsd?: number;
 }
 
+/** A span of time in which the provider lets an account use only so much. */
+export interface QuotaWindow {
+  /** As the agent calls it: `five_hour`. */
+  name?: string;
+  /** Length of the window. */
+  minutes?: number;
+  usedPercent?: number;
+  /** Milliseconds since the epoch. */
+  resetsAt?: number;
+}
+
 /** Tokens and cost. `inputTokens` is the whole prompt, including cache reads and writes. */
 export interface Usage extends Event {
   kind: "usage";
@@ -622,6 +633,8 @@ export interface Usage extends Event {
   replaces?: string;
   /** Present if the recorded text shows that `outputTokens` is only a lower bound: an estimate from the text. */
   estimatedOutputTokens?: number;
+  /** The account's quota, if the stream states it and it has changed. */
+  quota?: QuotaWindow[];
   /**
    * Only in an agent's file: id of the stream of a tap that was running at that time. What both streams state of
    * it counts once.
@@ -1455,6 +1468,30 @@ export interface BudgetInfo {
   spentUsd: number;
 }
 
+/** What one session has used since a quota's window began. */
+export interface QuotaShare {
+  session: string;
+  title?: string;
+  /** Input and output tokens. Times are known to a quarter of an hour, in long sessions less exactly. */
+  tokens: number;
+}
+
+/** A window of an agent's quota that has not been reset yet, as its latest event states it. */
+export interface Quota {
+  provider: string;
+  /** As the agent calls the window. */
+  name?: string;
+  /** Length of the window. */
+  minutes?: number;
+  usedPercent?: number;
+  /** Milliseconds since the epoch. */
+  resetsAt: number;
+  /** Time of the event, in milliseconds since the epoch. */
+  ts: number;
+  /** The sessions of the agent that have used tokens since the window began, at most 5, the most tokens first. */
+  sessions: QuotaShare[];
+}
+
 /** Days are listed newest first; other rows are listed by cost, highest first. */
 export interface UsageResult {
   rows: UsageRow[];
@@ -1465,6 +1502,8 @@ export interface UsageResult {
   subscriptions?: string[];
   /** The budgets that are set, in a reply for all sessions. */
   budgets?: BudgetInfo[];
+  /** The windows that agents' quotas have now, in a reply for all sessions; those of an agent by their length. */
+  quotas?: Quota[];
   /** False if there are more rows than fit into a reply. */
   complete: boolean;
 }

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.tools.payload import without_nulls
-from tooltap.normalizers.wire.values import dollars, record, records, string, whole
-from tooltap.protocol.events import Event, ModelUsage, Notice, Usage
+from tooltap.normalizers.wire.values import after_epoch, dollars, number, percent, record, records, string, whole
+from tooltap.protocol.events import Event, ModelUsage, Notice, QuotaWindow, Usage
 
 _ENVELOPE = frozenset({"type", "subtype", "uuid", "session_id", "parent_tool_use_id", "timestamp"})
 _TEXT_KEYS = ("error", "content", "text", "message", "summary", "suggestion", "reason", "name")
@@ -64,6 +64,8 @@ class Reports:
         status = str(info.get("status") or "unknown")
         text = " ".join(str(part) for part in ("rate limit", info.get("rateLimitType"), status) if part)
         self._parser.notice("rate-limit", text, "info" if status == "allowed" else "warning", info or None)
+        if quota := _quota_of(info):
+            self._parser.emit(Usage, scope="step", quota=quota)
 
     @lines("conversation_reset")
     def _reset(self, value: Line) -> None:
@@ -179,6 +181,25 @@ class Reports:
         progress = {"text": text, "data": shown} if isinstance(text, str) else {"data": shown}
         self._calls.update(call, status="running", progress=progress)
         return None
+
+
+_WINDOWS = {"five_hour": 300, "seven_day": 10_080, "seven_day_opus": 10_080, "seven_day_sonnet": 10_080}
+"""Window of the quota -> minutes."""
+
+
+def _quota_of(info: Line) -> list[QuotaWindow]:
+    """The windows of the account's quota. Newer versions state all of them, older ones the one that matters. Seen in
+    other projects' recordings and tests, in none of ours."""
+    stated = record(info.get("unifiedWindows")) or {str(info.get("rateLimitType")): info}
+    windows = []
+    for name, minutes in _WINDOWS.items():
+        one = record(stated.get(name))
+        share, resets_at = number(one.get("utilization")), after_epoch(one.get("resetsAt"))
+        used = None if share is None else percent(share * 100)
+        if used is not None or resets_at is not None:
+            used = None if used is None else round(used, 1)
+            windows.append(QuotaWindow(name=name, minutes=minutes, used_percent=used, resets_at=resets_at))
+    return windows
 
 
 def _hook(parser: Parser, event: Any, name: Any, code: Any, stdout: Any, stderr: Any, outcome: Any) -> None:

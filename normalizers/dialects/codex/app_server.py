@@ -95,7 +95,7 @@ class CodexAppServer(CodexParser):
         "request",  # of the client
         "answer",  # to a request that is about nothing the agent does
         "status",  # a thread is active or idle
-        "rate-limits",  # how much of the limits is used; reaching one is reported
+        "rate-limits",  # a quota that states nothing new
     }
     line = Lines(
         "method",
@@ -363,12 +363,7 @@ def _error(params: Line) -> Line:
 
 
 def _rate_limits(params: Line) -> Line:
-    """Convert rate limits to a usage event only once a limit is reached."""
-    limits = record(params.get("rateLimits"))
-    for key, one in limits.items():
-        if type(one) is str and snake(key) == "rate_limit_reached_type":
-            return {"type": "token_count", "rate_limits": snake_keys(limits)}
-    return {"type": "token_count"}
+    return {"type": "token_count", "rate_limits": snake_keys(params.get("rateLimits"))}
 
 
 def _token_usage(params: Line) -> Line:

@@ -14,7 +14,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from tooltap.normalizers.core.lines import Line
-from tooltap.normalizers.wire.values import first_string, token_counts, whole
+from tooltap.normalizers.wire.values import after_epoch, first_string, percent, record, token_counts, whole
+from tooltap.protocol.events import QuotaWindow
 
 OWN = "<item>"
 """The key under which a translated object holds the provider's own."""
@@ -259,6 +260,27 @@ _COUNTS = (
 
 
 _COUNTER = (*_COUNTS, "total_tokens")
+
+
+def quota_of(limits: Line, now: int | None) -> list[QuotaWindow]:
+    """The windows of the account's quota that a `rate_limits` object states. `now`: time of the line, in ms since the
+    epoch: 0.40 states when a window ends in seconds from then on."""
+    windows = []
+    for name in ("primary", "secondary"):
+        one = record(limits.get(name)) or {
+            key.removeprefix(f"{name}_"): limits[key]
+            for key in limits
+            if key.startswith(f"{name}_")  # to 0.30
+        }
+        used = percent(one.get("used_percent"))
+        if used is None:
+            continue
+        resets_at, left = after_epoch(one.get("resets_at")), whole(one.get("resets_in_seconds"))
+        if resets_at is None and left is not None and now is not None:
+            resets_at = after_epoch(now / 1000 + left)
+        minutes = next((whole(one[key]) for key in ("window_minutes", "window_duration_mins") if key in one), None)
+        windows.append(QuotaWindow(name=name, minutes=minutes, used_percent=used, resets_at=resets_at))
+    return windows
 
 
 def counts_of(usage: Line) -> dict[str, int | None]:

@@ -30,6 +30,7 @@ from tooltap.normalizers.dialects.codex.items import (
     mode_of,
     nonempty,
     own_object,
+    quota_of,
     with_type,
 )
 from tooltap.normalizers.dialects.codex.messages import CodexMessages
@@ -289,8 +290,7 @@ class CodexParser(Parser):
 
     @events("token_count")
     def _token_count(self, msg: Line) -> Skip:
-        """Read token counts. They are sent with the session's total, and again when only the rate limits may have
-        changed."""
+        """Read token counts. They are sent with the session's total, and again when only the quota may have changed."""
         thread, info, limits = self.thread, msg.get("info"), record(msg.get("rate_limits"))
         reached, known = first_string(limits, "rate_limit_reached_type"), thread.rate_limit
         thread.rate_limit = reached
@@ -299,8 +299,13 @@ class CodexParser(Parser):
             self.notice("rate-limit", reached, "warning", limits)
         if "info" in msg and info is None:  # nothing was counted yet: the counter of this process begins at 0
             thread.total = []
+        quota = quota_of(limits, self.ts) if self.state.session is not None else []
+        quota = [] if quota == thread.quota else quota
+        thread.quota = quota or thread.quota
         if not info or type(info) is not dict:
-            return None if is_news else "no-usage"
+            if quota:
+                self.emit(Usage, scope="step", quota=quota)
+            return None if is_news or quota else "no-usage"
         total, last = record(info.get("total_token_usage")), record(info.get("last_token_usage"))
         counter, before = counter_of(total), thread.total
         thread.total = counter
@@ -309,10 +314,10 @@ class CodexParser(Parser):
         figures: dict[str, int | None] = {}
         if counter != before:
             figures = self.count_request(last or increase_of(total, before), total, is_first=not before)
-        if not figures and thread.context == context:
+        if not figures and thread.context == context and not quota:
             return None if is_news else "unchanged"
         thread.context = context
-        self.emit(Usage, scope="step", context_used=context[0], context_size=context[1], **figures)
+        self.emit(Usage, scope="step", context_used=context[0], context_size=context[1], quota=quota or None, **figures)
         return None
 
     def count_request(self, last: Line, total: Line, *, is_first: bool) -> dict[str, int | None]:

@@ -13,6 +13,7 @@ from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State, TextBuffer, make_room
 from tooltap.normalizers.core.texts import LiveOutputState
+from tooltap.protocol.events import QuotaWindow
 
 MANY_THREADS = 32
 """Maximum number of threads; each may hold a diff of `string_bytes`. The least recently used one is evicted first."""
@@ -51,6 +52,8 @@ class Thread(msgspec.Struct, omit_defaults=True):
     """True if the counter goes on from that of another thread."""
     rate_limit: str | None = None
     """The limit that was reported as reached."""
+    quota: list[QuotaWindow] = []
+    """The account's quota, as last emitted."""
     mcp_failures: list[str] = []
     """MCP servers whose failure to start was reported."""
     settings: dict[str, str] = {}

@@ -181,6 +181,31 @@ def test_prices_subscription_and_budget_of_the_user(tmp_path: Path) -> None:
         assert printed.splitlines()[1].split("\t")[:2] == ["house-model", "0.3"]  # 0.1 + 0.2 is 0.30000000000000004
 
 
+def test_quota_is_below_the_table_with_the_sessions_that_used_it(tmp_path: Path) -> None:
+    """A week may have 10,079 minutes for Codex."""
+    ends = int(time.time()) + 5 * 86_400 + 43_200
+    tokens = {"input_tokens": 80_000, "output_tokens": 400, "total_tokens": 80_400}
+    info = {"total_token_usage": tokens, "last_token_usage": tokens}
+    limits = {"primary": {"used_percent": 34.7, "window_minutes": 10_079, "resets_at": ends}}
+    payloads = [
+        ("session_meta", {"id": "0199aaaa-0000-7000-8000-000000000001", "cwd": "/ws"}),
+        ("event_msg", {"type": "user_message", "message": "Fix the parser"}),
+        ("event_msg", {"type": "token_count", "rate_limits": limits, "info": info}),
+    ]
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    recording = tmp_path / "rollout.jsonl"
+    recording.write_text(
+        "".join(json.dumps({"timestamp": now, "type": kind, "payload": one}) + "\n" for kind, one in payloads)
+    )
+    with running(tmp_path) as daemon:
+        assert here("ingest", "--socket", daemon.path, "--dialect", "codex-rollout", recording).returncode == 0
+        (found,) = usage(daemon)["quotas"]
+        printed = at(120, daemon)
+
+    assert (found["usedPercent"], found["resetsAt"], found["minutes"]) == (34.7, ends * 1_000, 10_079)
+    assert "codex: 35 % of 7 d used, resets in 5 d, most by Fix the parser (80.4k)" in printed
+
+
 def test_lower_bounds_are_marked_and_rounded_down(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

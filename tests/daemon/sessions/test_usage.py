@@ -12,8 +12,9 @@ from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.prices import BOUNDS
 from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.sessions.usage import PARTS, SessionUsage, UsagePart, report
+from tooltap.daemon.system.clock import wall_clock
 from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.events import ModelUsage, SessionEvent, Usage
+from tooltap.protocol.events import ModelUsage, QuotaWindow, SessionEvent, Usage
 from tooltap.protocol.frames import UsageRequest
 
 DAY = 86_400_000
@@ -196,6 +197,46 @@ def test_session_and_report_have_the_same_sums() -> None:
     assert {one.key: one.cost_usd for one in by_model.rows} == pytest.approx({"a": 0.2, "b": 0.1})
     assert all(one.cost_estimated for one in by_model.rows)
     assert "cacheReadTokens" not in session
+
+
+def test_quotas_are_the_latest_windows_with_the_sessions_that_use_them() -> None:
+    """Of each agent. A window that has been reset says nothing about now. Without a time of reset, it ends a length
+    after it was stated."""
+    now = wall_clock()
+    hour = 3_600_000
+
+    def row(*events: Produced) -> SessionRow:
+        made = SessionRow(provider="", first_seq=1, last_seq=1)
+        for seq, one in enumerate(events, 1):
+            made.note(seq, one)
+        return made
+
+    def spent(tokens: int, age: float, *quota: QuotaWindow) -> Produced:
+        at = round(now - age * hour)
+        return used(prompt=tokens, model="m", ts=at, quota=list(quota) or None, provider="codex")
+
+    five: dict[str, Any] = {"name": "primary", "minutes": 300}
+    rows = {
+        "old": row(spent(1_000, 4, QuotaWindow(used_percent=10, resets_at=now + hour, **five))),
+        "new": row(
+            spent(7_000, 6),
+            spent(10, 2),
+            spent(20, 1, QuotaWindow(used_percent=35, resets_at=now + 2 * hour, **five)),
+        ),
+        "none": row(spent(5, 1)),
+        "reset": row(spent(1, 1, QuotaWindow(name="secondary", minutes=10_080, resets_at=now - 1))),
+        "other": row(used(ts=now - hour, quota=[QuotaWindow(name="five_hour", minutes=300)])),
+    }
+    spendings = [one.spending(name) for name, one in rows.items()]
+
+    quotas = report(spendings, UsageRequest(id=None)).quotas or []
+
+    assert [(one.provider, one.name, one.used_percent, one.resets_at) for one in quotas] == [
+        ("codex", "primary", 35, now + 2 * hour),
+        ("gemini", "five_hour", None, now + 4 * hour),
+    ]
+    assert [(one.session, one.tokens) for one in quotas[0].sessions] == [("new", 30), ("none", 5), ("reset", 1)]
+    assert report(spendings, UsageRequest(id=None, session=("new",))).quotas is None
 
 
 def test_row_of_an_older_version_has_days() -> None:

@@ -343,6 +343,14 @@ def test_usage_card() -> None:
     assert facts(card_of(usage, "full"))["of these read from the cache"] == "9,000"
 
 
+def test_quota_is_on_the_card_of_the_usage_that_states_it() -> None:
+    quota = [{"name": "primary", "minutes": 299, "usedPercent": 34.7}, {"name": "secondary", "minutes": 10_079}]
+    card = card_of(made("usage", scope="step", quota=quota))
+
+    assert (card.one(".title").text, card.texts(".fact")) == ("Quota", ["35 % of 5 h used", "7 d window"])
+    assert card_of(made("usage", scope="step", inputTokens=1, quota=quota)).one(".title").text == "Usage of the step"
+
+
 def test_notice_card() -> None:
     notice = made("notice", level="warning", code="retry", text="overloaded", data={"attempt": 1})
     card = card_of(notice)

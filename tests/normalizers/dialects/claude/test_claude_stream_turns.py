@@ -22,7 +22,7 @@ from tests.normalizers.dialects.claude.helpers import (
     user,
 )
 from tests.normalizers.reading import of
-from tooltap.protocol.events import Message, Notice, ToolResult, Turn, Usage
+from tooltap.protocol.events import Message, Notice, QuotaWindow, ToolResult, Turn, Usage
 
 # -- the end of a turn ------------------------------------------------------------------------------------------------
 
@@ -205,6 +205,30 @@ def test_rate_limit_error_and_reset_are_notices() -> None:
         ("warning", "rate-limit", "rate limit five_hour rejected"),
         ("error", "provider-error", "Overloaded"),
         ("info", "rewound", "conversation reset"),
+    ]
+
+
+def test_quota_is_part_of_usage() -> None:
+    """Newer versions state all windows, older ones one; a share of 0.85 is 85 %, and times are in seconds or ms."""
+    older = {"status": "allowed_warning", "resetsAt": 1_790_000_000, "rateLimitType": "five_hour", "utilization": 0.85}
+    windows = {
+        "seven_day": {"utilization": 0.4, "resetsAt": 1_790_500_000_000},
+        "five_hour": {"utilization": 0.052, "resetsAt": "soon"},
+        "overage": {"utilization": 0.1},
+    }
+    found = read(
+        init(),
+        {"type": "rate_limit_event", "rate_limit_info": older},
+        {"type": "rate_limit_event", "rate_limit_info": {**older, "unifiedWindows": windows}},
+        {"type": "rate_limit_event", "rate_limit_info": {"status": "allowed", "utilization": float("1e300")}},
+    )
+
+    assert [one.quota for one in of(Usage, found)] == [
+        [QuotaWindow(name="five_hour", minutes=300, used_percent=85.0, resets_at=1_790_000_000_000)],
+        [
+            QuotaWindow(name="five_hour", minutes=300, used_percent=5.2),
+            QuotaWindow(name="seven_day", minutes=10_080, used_percent=40.0, resets_at=1_790_500_000_000),
+        ],
     ]
 
 
