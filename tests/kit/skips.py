@@ -83,7 +83,7 @@ HELD = {
     "queue": "the list of waiting prompts; each comes as a message when the model gets it",
     "queue-operation": "changes of the queue of prompts; a prompt that the model gets and no other line has is a"
     " message",
-    "rate-limits": "how much of the limits is used; reaching one is a notice",
+    "rate-limits": "a quota that states nothing new; reaching a limit is a notice",
     "redacted-thinking": "encrypted thoughts",
     "repeated": "what an earlier line has",
     "request": "requests of the client whose effect the agent states",

@@ -4,11 +4,13 @@ import { statSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 
 import { ConnectError, DaemonError, DisconnectedError } from "./errors.js";
-import { PROTOCOL_VERSION, type ClientFrame, type DaemonFrame } from "./schema.js";
+import { PROTOCOL_VERSION, RELEASE, type ClientFrame, type DaemonFrame, type Welcome } from "./schema.js";
 
 export class Connection {
   /** The id of the daemon's journal. */
   journal = "";
+  /** The keys of a frame that tell a daemon of another release which one this client speaks. */
+  private spoken: { speaks?: string } = {};
 
   private constructor(
     private readonly socket: Socket,
@@ -24,7 +26,9 @@ export class Connection {
     socket.once("close", () => signal?.removeEventListener("abort", abort));
     const connection = new Connection(socket, linesOf(socket));
     try {
-      connection.journal = greet(path, await connection.line());
+      const welcome = greet(path, await connection.line());
+      connection.journal = welcome.journal;
+      connection.spoken = welcome.daemon === `tooltap/${RELEASE}` ? {} : { speaks: RELEASE };
       return connection;
     } catch (error) {
       connection.close();
@@ -34,7 +38,7 @@ export class Connection {
   }
 
   send(frame: ClientFrame): void {
-    this.socket.write(JSON.stringify(frame) + "\n");
+    this.socket.write(JSON.stringify({ ...frame, ...this.spoken }) + "\n");
   }
 
   /** The next line, without its newline. Throws `DisconnectedError`. */
@@ -99,8 +103,8 @@ async function* linesOf(socket: Socket): AsyncGenerator<string> {
   }
 }
 
-/** The id of the journal of the daemon that greets. */
-function greet(path: string, line: string): string {
+/** The daemon's greeting. */
+function greet(path: string, line: string): Welcome {
   const frame = parsed(line);
   if (frame?.op === "error") {
     throw new DaemonError(frame.code, frame.message);
@@ -114,7 +118,7 @@ function greet(path: string, line: string): string {
         "use the same version of both",
     );
   }
-  return frame.journal;
+  return frame;
 }
 
 function parsed(line: string): DaemonFrame | undefined {

@@ -10,6 +10,8 @@
 
 export const SCHEMA_VERSION = 2;
 export const PROTOCOL_VERSION = 1;
+/** The release of tooltap whose schema this is. */
+export const RELEASE = "0.1.0";
 
 /** An event line; `kind` says which. */
 export type AnyEvent =

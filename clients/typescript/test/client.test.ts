@@ -15,6 +15,7 @@ import {
   isCall,
   isGap,
   isResult,
+  RELEASE,
   request,
   subscribe,
   type SubscribeOptions,
@@ -104,6 +105,25 @@ test("where something else listens it says so", async () => {
     await assert.rejects(request({ op: "ping" }, path), /what is listening at .* is not a tooltap daemon/);
   } finally {
     server.close();
+  }
+});
+
+test("a daemon of another release learns which one the client speaks", async () => {
+  for (const [release, speaks] of [["0.0.9", RELEASE], [RELEASE, undefined]] as const) {
+    const path = join(daemon.folder, `release-${release}.sock`);
+    const server = createServer((socket) => {
+      socket.write(JSON.stringify({ op: "welcome", protocol: 1, daemon: `tooltap/${release}`, journal: "j" }) + "\n");
+      socket.once("data", (line) => {
+        const { speaks } = JSON.parse(String(line)) as { speaks?: string };
+        socket.end(JSON.stringify({ op: "reply", id: 1, ok: true, result: { speaks } }) + "\n");
+      });
+    });
+    await once(server.listen(path), "listening");
+    try {
+      assert.deepEqual(await request({ op: "ping" }, path), speaks === undefined ? {} : { speaks });
+    } finally {
+      server.close();
+    }
   }
 });
 
