@@ -206,6 +206,25 @@ def test_keyboard_and_screen_readers(home: Site, page: Page) -> None:
     expect(page.locator("details[open]")).to_have_count(0)
 
 
+def test_keys_go_through_the_rows(home: Site, page: Page) -> None:
+    home.enter(page)
+    rows = page.locator(TITLES)
+    expect(rows).not_to_have_count(0)
+    expect(page.locator("#connection")).to_have_text(LIVE)
+    for key, row in (("j", 0), ("j", 1), ("ArrowDown", 2), ("k", 1), ("ArrowUp", 0), ("k", 0)):
+        page.keyboard.press(key)
+        expect(rows.nth(row)).to_be_focused()
+    page.keyboard.press("f")
+    expect(page.locator("summary.pill").first).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_contain_text("next, previous row")
+    page.keyboard.press("Escape")
+    address = rows.nth(1).get_attribute("href") or ""
+    rows.nth(1).focus()
+    page.keyboard.press("o")
+    expect(page).to_have_url(re.compile(re.escape(address)))
+
+
 def test_fits_a_phone(home: Site, browser: Browser) -> None:
     with Tab(browser, **PHONE) as tab:
         opened(home, tab.page)

@@ -5,6 +5,7 @@ import { board } from "./board.js";
 import { append, enhance, findCard, headOf, isExpanded, make, parse, patch, refill, reload, slotOf } from "./cards.js";
 import { Feed } from "./feed.js";
 import { home } from "./home.js";
+import { listen, rowKeys, showHelp } from "./keys.js";
 import { Live, showConnection } from "./live.js";
 import { here } from "./origin.js";
 import { Overview } from "./overview.js";
@@ -23,6 +24,7 @@ const main = document.querySelector("#timeline");
 enhance(document);
 for (const button of document.querySelectorAll("button[data-copy]")) copies(button);
 if (main.dataset.cards) timeline();
+else rowKeys();
 if ("home" in main.dataset) home(main);
 if ("board" in main.dataset) board(main);
 if (document.querySelector("#share")) share(document.querySelector("#share"));
@@ -231,16 +233,9 @@ function keyboard(feed, overview) {
       if (!text.checkVisibility()) text.form.showPopover();
       text.focus();
     },
-    "?": () => document.querySelector("#help").togglePopover(),
+    "?": showHelp,
   };
-  addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || !Object.hasOwn(keys, event.key)) return;
-    if (event.target.closest("input, select, textarea, button, :popover-open")) return;
-    const onHead = event.target.matches("#feed :is(a.head, summary)");
-    if (!onHead && ["ArrowDown", "ArrowUp", " "].includes(event.key)) return; // they scroll
-    event.preventDefault();
-    keys[event.key]();
-  });
+  listen(keys, (element) => !element.matches("#feed :is(a.head, summary)"));
 }
 
 function copies(button) {
