@@ -50,6 +50,23 @@ def test_map_and_outline_show_the_session(page: Page, slider: Locator) -> None:
     assert violations(page) == []
 
 
+@pytest.mark.parametrize("size", [{"viewport": {"width": 1280, "height": 500}}, PHONE], ids=["desktop", "phone"])
+def test_bar_says_which_session_it_is_while_its_head_is_out_of_sight(
+    site: Site, browser: Browser, scene: Scene, size: dict[str, Any]
+) -> None:
+    with Tab(browser, **size) as tab:
+        page = tab.page
+        site.enter(page, session=SESSION)
+        where = page.locator("#where")
+        expect(where).to_be_in_viewport()
+        expect(where).to_contain_text(page.locator("#head h1").text_content() or "?")
+        expect(where).to_contain_text(page.locator(".glance .state").text_content() or "?")
+        page.wait_for_function(TO_TOP)
+        expect(where).to_be_hidden()
+        expect(page.locator("#head h1")).to_be_in_viewport()
+        assert page.evaluate(FITS)
+
+
 def test_click_on_a_bar_lands_at_its_call(page: Page, slider: Locator) -> None:
     failed = page.locator("#minimap a:has(.failed)").first
     seq = (failed.get_attribute("href") or "").partition("#e")[2]

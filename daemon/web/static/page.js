@@ -56,7 +56,10 @@ function timeline() {
     }),
     whole: (data) => later(() => partials.querySelector(`[data-key="${CSS.escape(JSON.parse(data).key)}"]`)?.remove()),
     sessions: (html) => later(() => showSessions(html)),
-    head: (html) => later(() => head && refill(head, parse(html))),
+    head: (html) => later(() => {
+      if (head) refill(head, parse(html));
+      showWhere(head);
+    }),
     gap: (data) => later(() => showGap(JSON.parse(data))),
     live: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
     at: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
@@ -193,9 +196,21 @@ function timeline() {
   follow();
   const overview = document.querySelector("#minimap") && new Overview(feed, goTo, () => isFollowing);
   keyboard(feed, overview);
+  showWhere(head);
   live.connect(feed.isNewest ? feed.links.newer.dataset.cursor : "now");
   addEventListener("pagehide", () => live.close());
   addEventListener("pageshow", ({ persisted }) => persisted && live.connect(live.after));
+}
+
+// Shows in the bar what the session is and costs, and its state, while its head is out of sight.
+function showWhere(head) {
+  const where = document.querySelector("#where");
+  if (!where) return;
+  where.firstElementChild.textContent = head.querySelector("h1").textContent;
+  where.lastElementChild.textContent = [...head.querySelectorAll(".glance :is(.state, .cost)")].map((one) => one.textContent).join(" · ");
+  where.observer ??= new IntersectionObserver(([head]) => where.toggleAttribute("hidden", head.isIntersecting), { rootMargin: `-${document.querySelector(".top").offsetHeight}px 0px 0px` });
+  where.observer.disconnect();
+  where.observer.observe(head.querySelector("h1"));
 }
 
 function keyboard(feed, overview) {
