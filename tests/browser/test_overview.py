@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tests.browser import scale
 from tests.browser.chromium import Tab, violations
@@ -140,6 +140,21 @@ def test_keys_for_turns(page: Page, slider: Locator, forth: str, back: str) -> N
     expect(page.locator(CURRENT)).to_contain_text(PROMPTS[2])
     page.keyboard.press("?")
     expect(page.locator("#help")).to_contain_text("next, previous turn")
+
+
+def test_older_events_come_though_one_went_elsewhere_while_a_page_was_on_its_way(
+    site: Site, page: Page, scene: Scene
+) -> None:
+    held: list[Route] = []
+    page.route("**/cards?*before=*", lambda route: held.append(route), times=1)
+    with page.expect_request("**/cards?*before=*"):
+        site.enter(page, session=SESSION)
+    page.locator("#outline a", has_text=PROMPTS[1]).click()
+    expect(page.locator("article.message", has_text=PROMPTS[1])).to_be_in_viewport()
+    held[0].continue_()
+
+    page.wait_for_function(TO_TOP)
+    expect(page.locator(CURRENT)).to_contain_text(PROMPTS[0])
 
 
 def test_subagent_is_reached_from_the_outline(page: Page, slider: Locator) -> None:

@@ -57,17 +57,7 @@ export class Feed {
     this.element.setAttribute("aria-busy", "true");
     try {
       const section = await this.fetch({ [way === "older" ? "before" : "after"]: link.dataset.cursor });
-      if (renewals !== this.renewals) return;
-      link.dataset.cursor = way === "older" ? section.dataset.first : section.dataset.last;
-      link.hidden = section.dataset[way] !== "true";
-      if (section.childElementCount) this.insert(section, way);
-      else if (way === "older") link.textContent = `Older events, before ${Number(section.dataset.first).toLocaleString()}`;
-      const isEmpty = !this.element.querySelector("article");
-      this.main.querySelector("#empty").hidden = !isEmpty || !this.links.older.hidden || !this.links.newer.hidden;
-      if (way === "newer" && link.hidden) {
-        this.isNewest = true;
-        this.caughtUp(Number(section.dataset.last));
-      }
+      if (renewals === this.renewals) this.extend(section, way);
     } catch (error) {
       console.warn(error);
       await new Promise((resolve) => setTimeout(resolve, 2_000));
@@ -78,6 +68,21 @@ export class Feed {
     for (const one of Object.values(this.links)) {
       this.watched.unobserve(one); // observing it again reports whether it is still near
       this.watched.observe(one);
+    }
+  }
+
+  // Adds a page at one end.
+  extend(section, way) {
+    const link = this.links[way];
+    link.dataset.cursor = way === "older" ? section.dataset.first : section.dataset.last;
+    link.hidden = section.dataset[way] !== "true";
+    if (section.childElementCount) this.insert(section, way);
+    else if (way === "older") link.textContent = `Older events, before ${Number(section.dataset.first).toLocaleString()}`;
+    const isEmpty = !this.element.querySelector("article");
+    this.main.querySelector("#empty").hidden = !isEmpty || !this.links.older.hidden || !this.links.newer.hidden;
+    if (way === "newer" && link.hidden) {
+      this.isNewest = true;
+      this.caughtUp(Number(section.dataset.last));
     }
   }
 
