@@ -7,4 +7,10 @@ version of the socket's frames.
 SCHEMA_VERSION = 2
 PROTOCOL_VERSION = 1
 
-__all__ = ["PROTOCOL_VERSION", "SCHEMA_VERSION"]
+EPOCH_MS = 10**12
+"""Smallest number that is a time, in milliseconds since the epoch; as `t` of a line, a smaller one is an offset from
+the start of a recording."""
+LATEST_MS = 10**14
+"""Exclusive upper limit of times, in milliseconds since the epoch: after the year 5000."""
+
+__all__ = ["EPOCH_MS", "LATEST_MS", "PROTOCOL_VERSION", "SCHEMA_VERSION"]

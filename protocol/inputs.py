@@ -16,8 +16,9 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 import orjson
 
+from tooltap.protocol import EPOCH_MS, LATEST_MS
+
 __all__ = [
-    "LATEST_MS",
     "Answer",
     "Block",
     "Close",
@@ -40,13 +41,6 @@ __all__ = [
 Direction: TypeAlias = Literal["in", "out", "reply"]
 """`in` = client to agent, `out` = agent to client, `reply` = an HTTP server's answer to the client."""
 
-EPOCH_MS = 10**12
-"""Smallest `t` that is a time, in milliseconds since the epoch; a smaller one is an offset from the start of a
-recording."""
-
-
-LATEST_MS = 10**14
-"""Exclusive upper limit of `t`, in milliseconds since the epoch: after the year 5000."""
 MOST = 2**50
 """Most lines or bytes that a publisher may report as lost, so that journals can add up such numbers without
 overflow."""

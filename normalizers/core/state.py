@@ -15,8 +15,8 @@ import orjson
 
 from tooltap.normalizers.core.items import Context, Item, OutputChunk
 from tooltap.normalizers.wire.decode import Documents
+from tooltap.protocol import LATEST_MS
 from tooltap.protocol.events import OutputRef
-from tooltap.protocol.inputs import LATEST_MS
 
 SHORT = 4_096
 """Maximum length of a name, title or path that is remembered, in characters."""

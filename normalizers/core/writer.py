@@ -17,6 +17,7 @@ import msgspec
 
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.core.state import CallsState, OpenTurn, State, Times
+from tooltap.protocol import LATEST_MS
 from tooltap.protocol.events import (
     TIMED,
     AnyEvent,
@@ -30,7 +31,7 @@ from tooltap.protocol.events import (
     Reasoning,
     ToolCall,
 )
-from tooltap.protocol.inputs import LATEST_MS, Direction
+from tooltap.protocol.inputs import Direction
 
 Scope: TypeAlias = tuple[str, str | None, str | None, str | None, str, str]
 """Place of an event: session, agent, parent, turn, protocol, provider."""

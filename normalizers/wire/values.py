@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from tooltap.protocol.inputs import EPOCH_MS, LATEST_MS
+from tooltap.protocol import EPOCH_MS, LATEST_MS
 
 
 def record(value: Any) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from tooltap.normalizers.core.state import State
 from tooltap.normalizers.dialects.kimi.messages import KimiMessages, KimiState
 from tooltap.normalizers.dialects.kimi.wire import KimiWire, WireState
 from tooltap.normalizers.wire.values import milliseconds, number, record, records, string, token_counts, whole
+from tooltap.protocol import LATEST_MS
 from tooltap.protocol.events import Usage
-from tooltap.protocol.inputs import LATEST_MS
 
 _RPC_KEYS = frozenset({"jsonrpc", "method", "result"})
 """Keys that identify JSON-RPC; a client may leave out `jsonrpc`."""
