@@ -91,7 +91,7 @@ def command(
     if empty:
         filters["empty"] = True
     if project:
-        filters["project"] = _projects(socket, project)
+        filters["project"] = find_projects(socket, project)
     sessions = list_sessions(socket, limit, **filters)
     if as_json:
         for one in sessions:
@@ -182,7 +182,7 @@ def _facets(socket: Path | None, **filters: Any) -> dict[str, dict[str, int]]:
     return facets
 
 
-def _projects(socket: Path | None, names: tuple[str, ...]) -> tuple[str, ...]:
+def find_projects(socket: Path | None, names: tuple[str, ...]) -> tuple[str, ...]:
     """Resolve project names to directories: a path becomes absolute, and that of a worktree the one of its repository;
     a name stands for every project that is listed with it, or whose last path component it is."""
     found: list[str] = []
@@ -236,14 +236,15 @@ def print_sessions(sessions: Sequence[Session]) -> None:
         say_text("\t".join(["SESSION", *(one.head for one in _COLUMNS)]) + "\n")
         for session in sessions:
             say_text(
-                "\t".join([short(session["session"], MAX_ID), *_cells(session, _COLUMNS, _moment(session))]) + "\n"
+                "\t".join([short(session["session"], MAX_ID), *_cells(session, _COLUMNS, moment_of(session))]) + "\n"
             )
         return
     sessions = [{**one, "title": _MARK + name_of(one)} if origins_of(one) else one for one in sessions]
     now = time.time()
     names = _short_ids([one["session"] for one in sessions])
     rows = [
-        [short(name, MAX_ID), *_cells(one, _COLUMNS, _ago(one, now))] for name, one in zip(names, sessions, strict=True)
+        [short(name, MAX_ID), *_cells(one, _COLUMNS, ago_of(one, now))]
+        for name, one in zip(names, sessions, strict=True)
     ]
     columns = [_Column("SESSION", MAX_ID, 0, str), *_COLUMNS]
     widths = _widths(columns, rows, terminal_columns())
@@ -339,7 +340,8 @@ def _duration(session: Session) -> str:
     return f"{minutes}m{seconds % 60:02}" if minutes < 60 else f"{hours}h{minutes % 60:02}"
 
 
-def _ago(session: Session, now: float) -> str:
+def ago_of(session: Session, now: float) -> str:
+    """Return how long before `now`, in seconds since the epoch, a row's `lastTs` was; empty if it has none."""
     if (last := session.get("lastTs")) is None:
         return ""
     seconds = int(now - last / 1000)
@@ -351,7 +353,8 @@ def _ago(session: Session, now: float) -> str:
     return "now"
 
 
-def _moment(session: Session) -> str:
+def moment_of(session: Session) -> str:
+    """Return the local time of a row's `lastTs`; empty if it has none."""
     last = session.get("lastTs")
     return "" if last is None else datetime.fromtimestamp(last / 1000).strftime("%Y-%m-%d %H:%M")
 
@@ -370,7 +373,7 @@ _COLUMNS = (
     _Column("TIME", 7, 5, _duration, right=True),
     _Column("FROM", 24, 9, _origin),
     _Column("PINNED", 6, 9, lambda session: "pinned" if session.get("pinned") else ""),
-    _Column("LAST", 10, 0, _moment, right=True),
+    _Column("LAST", 10, 0, moment_of, right=True),
 )
 
 
