@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.daemon.changing import HOUR, two_sessions
 from tests.daemon.events import call, commit, event
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.files import MAX_CHARACTERS, MAX_PARTS, QUARTER_MS, FilePart, FileParts
@@ -76,48 +77,10 @@ def test_the_part_is_bounded() -> None:
     assert (half.files, half.added) == ({1}, 2)
 
 
-HOUR = 3_600_000
-
-
-def timed(stream: str, ts: int, **fields: Any) -> dict[str, Any]:
-    return {"stream": stream, "session": stream, "ts": ts, **fields}
-
-
-async def commit_changes(journal: Journal) -> None:
-    """Two sessions of two agents: the first changes `a.py` at hours 1 and 30, and `b.py`; the second `a.py`."""
-    of_one, of_two = timed("one", HOUR), timed("two", 40 * HOUR, provider="claude")
-    later = timed("one", 30 * HOUR)
-    await journal.commit(
-        commit(
-            event(SessionEvent, state="started", cwd="/work", title="First", **of_one),
-            *(made("1", "a.py", "x\n", "y\nz\n", **of_one)),
-            *(made("2", "b.py", "", "1\n2\n3\n4\n5\n", **of_one)),
-            *(made("3", "a.py", "z\n", "", **later)),
-            stream="one",
-        )
-    )
-    await journal.commit(
-        commit(
-            event(SessionEvent, state="started", cwd="/work/sub", **of_two),
-            *(made("1", "../a.py", "y\n", "w\n", **of_two)),
-            *(made("2", "never.py", "y\n", "w\n", status="failed", **of_two)),
-            stream="two",
-        )
-    )
-
-
-def made(call_id: str, path: str, old: str, new: str, status: str = "completed", **names: Any) -> list[Produced]:
-    given = {"file_path": path, "old_string": old, "new_string": new}
-    answer = {"output": {}, "status": status, "is_error": status == "failed"}
-    return [
-        call(call_id, name="Edit", input=given, **names),
-        event(ToolResult, call_id=call_id, name="Edit", **answer, **names),
-    ]
-
-
 @pytest.mark.anyio
 async def test_files_of_all_sessions(journal: Journal) -> None:
-    await commit_changes(journal)
+    for one in two_sessions():
+        await journal.commit(one)
 
     found = await journal.changed_files(ChangedFilesRequest())
     a, b = found.files
@@ -158,7 +121,8 @@ async def test_files_of_all_sessions(journal: Journal) -> None:
     ],
 )
 async def test_files_are_chosen(journal: Journal, asked: dict[str, Any], paths: list[str]) -> None:
-    await commit_changes(journal)
+    for one in two_sessions():
+        await journal.commit(one)
 
     found = await journal.changed_files(ChangedFilesRequest(**asked))
 
