@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from tooltap.daemon.formats import quota_words
 from tooltap.daemon.sessions.listing import ProjectNames
 from tooltap.daemon.sessions.usage import zone_of
 from tooltap.daemon.system.zone import zone_name
@@ -27,7 +28,7 @@ from tooltap.daemon.web.page.home import PERIOD_WORDS
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of
 from tooltap.daemon.web.page.tabs.tabs import session_tab_url
 from tooltap.protocol.frames import UsageRequest
-from tooltap.protocol.replies import UsageKey, UsageResult, UsageRow
+from tooltap.protocol.replies import Quota, UsageKey, UsageResult, UsageRow
 
 MOST = 200
 """Rows of the table."""
@@ -67,6 +68,13 @@ class ShownRow(NamedTuple):
     """How much of the input was read from the cache, in percent; None without input."""
 
 
+class ShownQuota(NamedTuple):
+    quota: Quota
+    words: str
+    used: float | None
+    """Length of the bar, from 0 to 100; None if the agent does not state how much is used."""
+
+
 class Bar(NamedTuple):
     """A day in the chart."""
 
@@ -100,6 +108,8 @@ def routes(services: Services) -> list[BaseRoute]:
             rows=rows,
             hidden=len(found.rows) - len(rows),
             cached=_cached(found.total),
+            quotas=[_quota(one) for one in found.quotas or ()],
+            tab_url=session_tab_url,
             chart=chart_of(found) if query.by == "day" and not query.day else None,
             column=COLUMN,
             height=HEIGHT,
@@ -159,6 +169,12 @@ def _named(row: UsageRow, query: UsageQuery, names: ProjectNames) -> tuple[str, 
         session, _, agent = key.rpartition("/")
         return agent, session_url(session, agent=agent)
     return key, None
+
+
+def _quota(quota: Quota) -> ShownQuota:
+    used = quota.used_percent
+    words = quota_words(msgspec.to_builtins(quota))
+    return ShownQuota(quota, words, None if used is None else round(min(max(used, 0.0), 100.0), 1))
 
 
 def _cached(row: UsageRow) -> int | None:

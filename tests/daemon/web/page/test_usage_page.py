@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.daemon.events import commit, event
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
 from tests.daemon.web.page.reading import Element, shown
-from tooltap.protocol.events import SessionEvent, Usage
+from tooltap.protocol.events import QuotaWindow, SessionEvent, Usage
 
 DAY = 86_400_000
+HOUR = 3_600_000
 NOON = DAY // 2
 START = 20_000 * DAY + NOON
 """Noon of 2024-10-04, UTC."""
@@ -101,3 +104,24 @@ def test_the_total_on_home_leads_there(used: None, browser: Browser) -> None:
     pill = shown(browser, "/?agent=claude&status=completed").one("a", class_="sum")
 
     assert pill.attributes["href"] == "/usage?agent=claude"
+
+
+def test_quotas_name_who_used_them(daemon: Running, browser: Browser) -> None:
+    """A window of five hours, which began an hour ago."""
+    now = int(time.time() * 1_000)
+    window = QuotaWindow(minutes=300, used_percent=35.0, resets_at=now + 4 * HOUR)
+    names = {"stream": "one", "session": "one", "provider": "codex", "ts": now}
+    daemon.commit(
+        commit(
+            event(SessionEvent, state="started", title="First", **names),
+            event(Usage, scope="step", input_tokens=1_000, output_tokens=20, quota=[window], **names),
+            stream="one",
+        )
+    )
+    quota = shown(browser, "/usage").one("ul", class_="quotas").one("li")
+
+    assert quota.all("p")[0].text.startswith("Codex: 35 % of 5 h used, resets ")
+    assert quota.all("rect")[1].attributes["width"] == "35.0"
+    assert quota.all("p")[1].text == "Used most by First (1.0 k tokens)"
+    assert quota.one("a").attributes["href"] == "/sessions/one/usage"
+    assert not shown(browser, "/usage?agent=codex").all("ul", class_="quotas")
