@@ -72,20 +72,6 @@ def quota_words(quota: Mapping[str, Any]) -> str:
     return f"{name} window" if used is None else f"{used:.0f} % of {name} used"
 
 
-def duration(milliseconds: float) -> str:
-    """`80 ms`, `12.3 s`, `2 min 3 s`, `1 h 4 min`, `3 d 2 h`. A clock that went back gives `0 ms`."""
-    if milliseconds < 1_000:
-        return f"{max(milliseconds, 0):.0f} ms"
-    seconds = milliseconds / 1_000
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, second = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {second} s"
-    hours, minute = divmod(minutes, 60)
-    return f"{hours} h {minute} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
-
-
 def rounded(number: int, *, is_bound: bool = False) -> str:
     """`950`, `12.3k`, `4.5M`: for tokens, rounded; down if they are a lower bound."""
     for size, letter in ((1_000_000, "M"), (1_000, "k")):

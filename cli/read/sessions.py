@@ -29,7 +29,7 @@ from tooltap.cli.common.printing import (
     wants_colour,
     warn,
 )
-from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound
+from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound, spent
 from tooltap.daemon.sessions.listing import folder_name, folder_of, name_of, names_of, origins_of
 from tooltap.daemon.sessions.worktrees import project_of_path
 
@@ -330,16 +330,6 @@ def _cost(session: Session) -> str:
     return "" if cost is None else bound(is_bound) + cost
 
 
-def _duration(session: Session) -> str:
-    if (milliseconds := session.get("durationMs")) is None:
-        return ""
-    seconds = milliseconds // 1_000
-    if seconds < 60:
-        return f"{seconds}s"
-    minutes, hours = seconds // 60, seconds // 3_600
-    return f"{minutes}m{seconds % 60:02}" if minutes < 60 else f"{hours}h{minutes % 60:02}"
-
-
 def ago_of(session: Session, now: float) -> str:
     """Return how long before `now`, in seconds since the epoch, a row's `lastTs` was; empty if it has none."""
     if (last := session.get("lastTs")) is None:
@@ -370,7 +360,7 @@ _COLUMNS = (
     _Column("ERRORS", 6, 6, _text("errors"), right=True),
     _Column("TOKENS", 6, 7, _tokens, right=True),
     _Column("COST", 8, 2, _cost, right=True),
-    _Column("TIME", 7, 5, _duration, right=True),
+    _Column("TIME", 8, 5, lambda session: spent(session.get("durationMs")) or "", right=True),
     _Column("FROM", 24, 9, _origin),
     _Column("PINNED", 6, 9, lambda session: "pinned" if session.get("pinned") else ""),
     _Column("LAST", 10, 0, moment_of, right=True),
