@@ -12,8 +12,8 @@ import textwrap
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from tooltap.cli.schema.model import COMPATIBILITY, REF, UNIONS, Definition, Schema, definitions, json_schema
 from tooltap import __version__
+from tooltap.cli.schema.model import COMPATIBILITY, REF, UNIONS, Definition, Schema, definitions, json_schema
 from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
 from tooltap.protocol.frames import ERROR_CODES
 
