@@ -30,8 +30,8 @@ def print_changed_files(found: dict[str, Any]) -> None:
     if not at_terminal():
         say_text("\t".join(["FILE", *(column.head for column in _COLUMNS), "LAST"]) + "\n")
         for one in files:
-            cells = [short(one["path"], MAX_PATH), *(short(column.value(one)) for column in _COLUMNS), moment_of(one)]
-            say_text("\t".join(cells) + "\n")
+            figures = [short(column.value(one)) for column in _COLUMNS]
+            say_text("\t".join([short(one["path"], MAX_PATH), *figures, moment_of(one)]) + "\n")
         return
     room, now = terminal_columns(), time.time()
     columns = [*(one for one in _COLUMNS if room >= one.needs), _Column("LAST", lambda one: ago_of(one, now))]

@@ -15,7 +15,7 @@ HOUR = 3_600_000
 def edited(call_id: str, path: str, old: str, new: str, status: str = "completed", **names: Any) -> list[Produced]:
     """A call that replaces a text, and its result."""
     given = {"file_path": path, "old_string": old, "new_string": new}
-    answer = {"output": {}, "status": status, "is_error": status == "failed"}
+    answer: dict[str, Any] = {"output": {}, "status": status, "is_error": status == "failed"}
     return [
         call(call_id, name="Edit", input=given, **names),
         event(ToolResult, call_id=call_id, name="Edit", **answer, **names),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,9 @@ START = 20_000 * DAY + NOON
 @pytest.fixture
 def used(daemon: Running) -> None:
     """Two days with a day between them: $1.50 with 80 % of the input from the cache, and $0.50 by a subagent."""
-    one = {"stream": "one", "session": "one", "ts": START}
-    two = {"stream": "two", "session": "two", "provider": "claude", "ts": START + 2 * DAY}
-    usage = {"scope": "step", "input_tokens": 1_000, "output_tokens": 20}
+    one: dict[str, Any] = {"stream": "one", "session": "one", "ts": START}
+    two: dict[str, Any] = {"stream": "two", "session": "two", "provider": "claude", "ts": START + 2 * DAY}
+    usage: dict[str, Any] = {"scope": "step", "input_tokens": 1_000, "output_tokens": 20}
     daemon.commit(
         commit(
             event(SessionEvent, state="started", cwd="/work", title="First", **one),
@@ -110,7 +111,7 @@ def test_quotas_name_who_used_them(daemon: Running, browser: Browser) -> None:
     """A window of five hours, which began an hour ago."""
     now = int(time.time() * 1_000)
     window = QuotaWindow(minutes=300, used_percent=35.0, resets_at=now + 4 * HOUR)
-    names = {"stream": "one", "session": "one", "provider": "codex", "ts": now}
+    names: dict[str, Any] = {"stream": "one", "session": "one", "provider": "codex", "ts": now}
     daemon.commit(
         commit(
             event(SessionEvent, state="started", title="First", **names),
