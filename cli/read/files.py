@@ -32,6 +32,7 @@ STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
 LETTERS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R"}
 OMITTED = {"binary": "is binary", "large": "is too large to be compared"}
 NO_FILES = "according to their events, no sessions changed such files"
+NOT_COUNTED = "an older version has ingested some sessions without counting theirs: `tooltap journal repair` does it"
 ORDERS = ("changes", "lines", "time")
 MAX_PATH = 500
 """Code points of a path that are printed."""
@@ -100,7 +101,7 @@ def command(
         elif found["files"]:
             print_changed_files(found)
         else:
-            warn(NO_FILES if filters else f"{NO_FILES}; changes made by shell commands are not included")
+            warn(NO_FILES if found["complete"] else f"{NO_FILES}; {NOT_COUNTED}")
         return
     for one in ("since", "until", "agent", "project", "part", "order", "limit"):
         if context.get_parameter_source(one) is ParameterSource.COMMANDLINE:
