@@ -18,12 +18,15 @@ def counted(number: int, one: str, several: str | None = None) -> str:
 
 
 def dollars(cost: float | None, digits: int = 2, *, is_bound: bool = False) -> str | None:
-    """`$0.03`; None for an implausible cost: the numbers come from agents, and can be anything. `is_bound`: it is a
-    lower bound, so it is rounded down."""
+    """`$0.03`, `< $0.01`; None for an implausible cost: the numbers come from agents, and can be anything. `is_bound`:
+    it is a lower bound, so it is rounded down, with more digits where nothing would be left."""
     if cost is None or not 0 <= cost <= MOST_DOLLARS:
         return None
     if is_bound:
+        digits = digits if cost >= 10.0**-digits or not cost else 2 * digits
         cost = round(cost * 10**PLACES) // 10 ** (PLACES - digits) / 10**digits
+    elif 0 < cost < 10.0**-digits / 2:
+        return f"< ${10.0**-digits:.{digits}f}"
     return f"${cost:,.{digits}f}"
 
 
@@ -35,6 +38,12 @@ def is_cost_bound(row: Mapping[str, Any]) -> bool:
 def cost_word(estimated: bool | None, is_bound: bool | None) -> str:
     """The word before a cost: `about ` if it is estimated; `at least ` if from tokens that are a lower bound."""
     return "" if not estimated else "at least " if is_bound else "about "
+
+
+def cost_words(cost: float | None, estimated: bool | None, is_bound: bool | None) -> str | None:
+    """`$0.03`, `about $0.03`, `at least $0.03`, `< $0.01`; None for an implausible cost."""
+    shown = dollars(cost, is_bound=bool(estimated and is_bound))
+    return shown if shown is None or shown.startswith("<") else cost_word(estimated, is_bound) + shown
 
 
 def bound(is_bound: bool) -> str:
@@ -61,20 +70,6 @@ def quota_words(quota: Mapping[str, Any]) -> str:
     length = f"{round(hours / 24)} d" if hours >= 48 else f"{hours} h" if hours else f"{minutes} min" if minutes else ""
     name = length or quota.get("name") or "quota"
     return f"{name} window" if used is None else f"{used:.0f} % of {name} used"
-
-
-def duration(milliseconds: float) -> str:
-    """`80 ms`, `12.3 s`, `2 min 3 s`, `1 h 4 min`, `3 d 2 h`. A clock that went back gives `0 ms`."""
-    if milliseconds < 1_000:
-        return f"{max(milliseconds, 0):.0f} ms"
-    seconds = milliseconds / 1_000
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, second = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {second} s"
-    hours, minute = divmod(minutes, 60)
-    return f"{hours} h {minute} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
 def rounded(number: int, *, is_bound: bool = False) -> str:

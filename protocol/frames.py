@@ -161,6 +161,24 @@ class FilesRequest(_Request, kw_only=True, tag="files"):
     """Path of the file, as in the list or absolute; for a renamed file, the old path works too."""
 
 
+class ChangedFilesRequest(_Request, kw_only=True, tag="changed-files"):
+    """Asks which files the sessions changed, and which session changed each. A session counts if it has one of the
+    values of each filter that is given."""
+
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 100
+    order: Literal["changes", "lines", "time"] = "changes"
+    """What comes first: files with the most changes, those with the most changed lines, or those changed last."""
+    session: Values | None = None
+    provider: Values | None = None
+    project: Values | None = None
+    file: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)] | None = None
+    """Only files with this text in their path, in upper or lower case."""
+    since: Seq | None = None
+    """Only changes made then or later, in milliseconds since the epoch."""
+    until: Seq | None = None
+    """Only changes made before then. Changes within a quarter of an hour count at the time of the last of them."""
+
+
 class CallsRequest(_Request, kw_only=True, tag="calls"):
     """Lists open calls and pending permissions."""
 
@@ -251,6 +269,7 @@ Request: TypeAlias = (
     | PinRequest
     | RereadRequest
     | PingRequest
+    | ChangedFilesRequest
 )
 
 

@@ -18,6 +18,9 @@ __all__ = [
     "RESULTS",
     "CallsResult",
     "ChangeKind",
+    "ChangedFile",
+    "ChangedFilesResult",
+    "ChangingSession",
     "EventResult",
     "FoundEvent",
     "FoundSession",
@@ -227,6 +230,57 @@ class FilesResult(_Result, kw_only=True):
     """False if there are more files than fit into a reply, or than are stored for a session."""
     file: FileDiff | None = None
     """The requested file; then `files` contains only this file."""
+
+
+class ChangingSession(_Result, kw_only=True):
+    """A session that changed a file."""
+
+    session: str
+    provider: str
+    title: str | None = None
+    changes: int
+    """Number of its calls that changed the file."""
+    added: int
+    """Lines that these calls have added, summed over the calls: a line that was changed twice counts twice."""
+    removed: int
+    last_ts: int | None = None
+    """Time of the last change, in milliseconds since the epoch."""
+    last_seq: int
+    """`seq` of the call that made it."""
+
+
+class ChangedFile(_Result, kw_only=True):
+    """A file that sessions changed."""
+
+    path: str
+    """Absolute; relative if the directory of its session is not known."""
+    project: str | None = None
+    """The folder of the project of one of these sessions."""
+    sessions: int
+    agents: list[str]
+    """Providers of these sessions, the one with the most changes first."""
+    changes: int
+    """Number of calls that changed it."""
+    added: int
+    """Lines that these calls have added, summed over the calls: a line that was changed twice counts twice."""
+    removed: int
+    last_ts: int | None = None
+    """Time of the last change, in milliseconds since the epoch."""
+    last_seq: int
+    """`seq` of the call that made it."""
+    changed_by: list[ChangingSession]
+    """These sessions, the one with the last change first; at most 20."""
+
+
+class ChangedFilesResult(_Result, kw_only=True):
+    """The files that sessions changed, in the requested order. Changes by shell commands are not among them."""
+
+    files: list[ChangedFile]
+    total: int
+    """How many files there are."""
+    complete: bool
+    """False if there are more files than were requested or fit into a reply, or than are stored for a session: at most
+    500, and none of what an older version has ingested."""
 
 
 class FoundEvent(_Result, kw_only=True):
@@ -484,6 +538,7 @@ class PingResult(_Result, kw_only=True):
 RESULTS: dict[str, type[msgspec.Struct]] = {
     "sessions": SessionsResult,
     "files": FilesResult,
+    "changed-files": ChangedFilesResult,
     "search": SearchResult,
     "usage": UsageResult,
     "event": EventResult,

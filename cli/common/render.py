@@ -28,7 +28,7 @@ from tooltap.cli.common.printing import (
     write_text,
 )
 from tooltap.daemon.client.discovery import Received
-from tooltap.daemon.formats import tool_name
+from tooltap.daemon.formats import spent, tool_name
 from tooltap.daemon.system.sanitize import one_line, sanitize
 from tooltap.protocol.display import (
     DisplayEvent,
@@ -156,8 +156,8 @@ class Renderer:
             facts.append(event.status)
         if event.exit_code is not None:
             facts.append(f"exit {event.exit_code}")
-        if event.duration_ms is not None:
-            facts.append(f"{event.duration_ms / 1000:.1f} s")
+        if took := spent(event.duration_ms):
+            facts.append(took)
         if view := _brief(event.display):
             facts.append(view)
         if event.error is not None:

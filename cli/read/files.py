@@ -1,4 +1,4 @@
-"""`tooltap files`: lists the files that a session changed, and prints the diff of one."""
+"""`tooltap files`: lists the files that all sessions changed, or one, and prints the diff of one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import request, socket_option
+from tooltap.cli.common.connection import request, socket_option, wait_option
+from tooltap.cli.common.moments import Moment
 from tooltap.cli.common.printing import (
     at_terminal,
     joined,
@@ -22,12 +24,16 @@ from tooltap.cli.common.printing import (
     wants_colour,
     warn,
 )
-from tooltap.cli.read.sessions import find_session
+from tooltap.cli.read.changed_files import print_changed_files
+from tooltap.cli.read.sessions import find_projects, find_session
 from tooltap.daemon.formats import counted
 
 STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
 LETTERS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R"}
 OMITTED = {"binary": "is binary", "large": "is too large to be compared"}
+NO_FILES = "according to their events, no sessions changed such files"
+NOT_COUNTED = "an older version has ingested some sessions without counting theirs: `tooltap journal repair` does it"
+ORDERS = ("changes", "lines", "time")
 MAX_PATH = 500
 """Code points of a path that are printed."""
 
@@ -36,22 +42,71 @@ MAX_PATH = 500
     "files",
     cls=Command,
     examples=(
+        "tooltap files --since 7d",
         "tooltap files last",
         "tooltap files last src/app.py",
         "tooltap files last --json | jq -r '.files[].path'",
     ),
 )
-@click.argument("session", shell_complete=completion.sessions)
+@click.argument("session", required=False, shell_complete=completion.sessions)
 @click.argument("path", required=False)
+@click.option("--since", type=Moment(), metavar="WHEN", help="Changes at this time or later: 2h, 7d, 2026-11-24.")
+@click.option("--until", type=Moment(is_end=True), metavar="WHEN", help="Changes before this time, or on this day.")
+@click.option("--agent", multiple=True, metavar="NAME", shell_complete=completion.providers, help="By this agent.")
+@click.option(
+    "--project", multiple=True, metavar="DIR", help="By sessions in this directory, or in ones with this name."
+)
+@click.option("--file", "part", metavar="TEXT", help="Files with this text in their path.")
+@click.option(
+    "--order", type=click.Choice(ORDERS), default=ORDERS[0], show_default=True, help="What comes first, most or latest."
+)
+@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="How many files to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print the daemon's reply as one JSON object.")
+@wait_option
 @socket_option
-def command(session: str, path: str | None, as_json: bool, socket: Path | None) -> None:
-    """Show what a session changed: its files, or the diff of one.
+@click.pass_context
+def command(
+    context: click.Context,
+    session: str | None,
+    path: str | None,
+    since: int | None,
+    until: int | None,
+    agent: tuple[str, ...],
+    project: tuple[str, ...],
+    part: str | None,
+    order: str,
+    limit: int,
+    as_json: bool,
+    socket: Path | None,
+) -> None:
+    """Show which files were changed: by all sessions, or by one.
 
-    SESSION is an id, the beginning of one, `last`, or words of a title. With a PATH, print the file's diff from before
-    the session until now, all changes as one. `~` marks a diff that may be incomplete: the agent did not state
-    everything, or something else changed the file too. Changes made by shell commands are not included.
+    Without a SESSION, list the files that sessions changed, those with the most changes first; the options choose among
+    them. Lines are summed over the changes.
+
+    SESSION is an id, the beginning of one, `last`, or words of a title: list what it changed in the end. With a PATH,
+    print the file's diff from before the session until now, all changes as one. `~` marks a diff that may be
+    incomplete: the agent did not state everything, or something else changed the file too.
+
+    Changes made by shell commands are not included.
     """
+    if session is None:
+        wanted = {"provider": agent, "since": since, "until": until, "file": part}
+        filters = {key: value for key, value in wanted.items() if value not in ((), None)}
+        if project:
+            filters["project"] = find_projects(socket, project)
+        found = request(socket, "changed-files", limit=limit, order=order, **filters)
+        if as_json:
+            say_object(found)
+        elif found["files"]:
+            print_changed_files(found)
+        else:
+            warn(NO_FILES if found["complete"] else f"{NO_FILES}; {NOT_COUNTED}")
+        return
+    for one in ("since", "until", "agent", "project", "part", "order", "limit"):
+        if context.get_parameter_source(one) is ParameterSource.COMMANDLINE:
+            name = "file" if one == "part" else one
+            raise click.UsageError(f"--{name} is for the files of all sessions; leave out {session!r}")
     found = request(socket, "files", session=find_session(socket, session)["session"], file=path)
     if as_json:
         say_object(found)

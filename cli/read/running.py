@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tooltap.cli.common.columns import columns_of, fit, padded
 from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.daemon.formats import bound, counted, dollars, duration, is_cost_bound, rounded, tool_name
+from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound, rounded, spent, tool_name
 from tooltap.daemon.sessions.listing import RunningSession, find_running, name_of
 from tooltap.daemon.system.sanitize import one_line
 
@@ -82,7 +82,7 @@ def _two_lines(one: Running, now: int, columns: int, colour: bool) -> Iterator[C
     room = columns - len(state) - columns_of(facts) - 2
     title = padded(fit(_title(one.session), room), room)
     yield joined([_line(state, COLOURS[one.state], colour), title, "  ", _line(facts, "dim", colour)])
-    took = "" if one.since is None else duration(max(now - one.since, 0) // 1_000 * 1_000)
+    took = "" if one.since is None else spent(max(now - one.since, 0)) or ""
     doing = fit(short(one.doing, 400), columns - 10 - len(took))
     style = "yellow" if one.state == "waiting" else "cyan"
     yield joined([" " * 8, _line(doing, style, colour), "  ", took])
@@ -117,7 +117,7 @@ def row_of(one: Running, now: int) -> tuple[object, ...]:
         session.get("provider"),
         session.get("model"),
         one.doing,
-        None if one.since is None else duration(now - one.since),
+        None if one.since is None else spent(max(now - one.since, 0)),
         sum(number for number in numbers if isinstance(number, int)) or None,
         _cost(session),
         _title(session),

@@ -29,7 +29,7 @@ from tooltap.cli.common.printing import (
     wants_colour,
     warn,
 )
-from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound
+from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound, spent
 from tooltap.daemon.sessions.listing import folder_name, folder_of, name_of, names_of, origins_of
 from tooltap.daemon.sessions.worktrees import project_of_path
 
@@ -91,7 +91,7 @@ def command(
     if empty:
         filters["empty"] = True
     if project:
-        filters["project"] = _projects(socket, project)
+        filters["project"] = find_projects(socket, project)
     sessions = list_sessions(socket, limit, **filters)
     if as_json:
         for one in sessions:
@@ -182,7 +182,7 @@ def _facets(socket: Path | None, **filters: Any) -> dict[str, dict[str, int]]:
     return facets
 
 
-def _projects(socket: Path | None, names: tuple[str, ...]) -> tuple[str, ...]:
+def find_projects(socket: Path | None, names: tuple[str, ...]) -> tuple[str, ...]:
     """Resolve project names to directories: a path becomes absolute, and that of a worktree the one of its repository;
     a name stands for every project that is listed with it, or whose last path component it is."""
     found: list[str] = []
@@ -236,14 +236,15 @@ def print_sessions(sessions: Sequence[Session]) -> None:
         say_text("\t".join(["SESSION", *(one.head for one in _COLUMNS)]) + "\n")
         for session in sessions:
             say_text(
-                "\t".join([short(session["session"], MAX_ID), *_cells(session, _COLUMNS, _moment(session))]) + "\n"
+                "\t".join([short(session["session"], MAX_ID), *_cells(session, _COLUMNS, moment_of(session))]) + "\n"
             )
         return
     sessions = [{**one, "title": _MARK + name_of(one)} if origins_of(one) else one for one in sessions]
     now = time.time()
     names = _short_ids([one["session"] for one in sessions])
     rows = [
-        [short(name, MAX_ID), *_cells(one, _COLUMNS, _ago(one, now))] for name, one in zip(names, sessions, strict=True)
+        [short(name, MAX_ID), *_cells(one, _COLUMNS, ago_of(one, now))]
+        for name, one in zip(names, sessions, strict=True)
     ]
     columns = [_Column("SESSION", MAX_ID, 0, str), *_COLUMNS]
     widths = _widths(columns, rows, terminal_columns())
@@ -329,17 +330,8 @@ def _cost(session: Session) -> str:
     return "" if cost is None else bound(is_bound) + cost
 
 
-def _duration(session: Session) -> str:
-    if (milliseconds := session.get("durationMs")) is None:
-        return ""
-    seconds = milliseconds // 1_000
-    if seconds < 60:
-        return f"{seconds}s"
-    minutes, hours = seconds // 60, seconds // 3_600
-    return f"{minutes}m{seconds % 60:02}" if minutes < 60 else f"{hours}h{minutes % 60:02}"
-
-
-def _ago(session: Session, now: float) -> str:
+def ago_of(session: Session, now: float) -> str:
+    """Return how long before `now`, in seconds since the epoch, a row's `lastTs` was; empty if it has none."""
     if (last := session.get("lastTs")) is None:
         return ""
     seconds = int(now - last / 1000)
@@ -351,7 +343,8 @@ def _ago(session: Session, now: float) -> str:
     return "now"
 
 
-def _moment(session: Session) -> str:
+def moment_of(session: Session) -> str:
+    """Return the local time of a row's `lastTs`; empty if it has none."""
     last = session.get("lastTs")
     return "" if last is None else datetime.fromtimestamp(last / 1000).strftime("%Y-%m-%d %H:%M")
 
@@ -367,10 +360,10 @@ _COLUMNS = (
     _Column("ERRORS", 6, 6, _text("errors"), right=True),
     _Column("TOKENS", 6, 7, _tokens, right=True),
     _Column("COST", 8, 2, _cost, right=True),
-    _Column("TIME", 7, 5, _duration, right=True),
+    _Column("TIME", 8, 5, lambda session: spent(session.get("durationMs")) or "", right=True),
     _Column("FROM", 24, 9, _origin),
     _Column("PINNED", 6, 9, lambda session: "pinned" if session.get("pinned") else ""),
-    _Column("LAST", 10, 0, _moment, right=True),
+    _Column("LAST", 10, 0, moment_of, right=True),
 )
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from tooltap.cli.common.columns import columns_of, fit, fit_end, wrapped
 from tooltap.cli.common.printing import Clean, joined, short, styled
-from tooltap.daemon.formats import counted, dollars, duration, is_cost_bound, rounded, tool_name, without_marks
+from tooltap.daemon.formats import counted, dollars, is_cost_bound, rounded, spent, tool_name, without_marks
 from tooltap.daemon.sessions.listing import name_of, origins_of, status_of, successors_of
 from tooltap.daemon.show import blocks, diff
 from tooltap.daemon.show.blocks import RenderContext
@@ -234,7 +234,7 @@ class Transcript:
         if took is None and turn.began is not None and event.ts is not None:
             took = event.ts - turn.began
         facts = [f"turn {turn.number}", (event.state == "failed" and shown.preview) or shown.status]
-        facts += [duration(took)] if took is not None else []
+        facts += [shown_time] if (shown_time := spent(took)) else []
         facts += [counted(turn.calls, "call")] if turn.calls else []
         head = fit(f"── {one_line(' · '.join(facts), 200)} ", self._columns)
         self._put(event, [self._styled(head + "─" * (min(self._columns, 100) - len(head)), "blue")])
@@ -450,8 +450,8 @@ def _call_facts(call: CallWithResult) -> Iterator[str]:
         yield call.result.status
     yield from (fact.text for fact in call.facts if fact.name == "exit")
     yield from (fact.text for fact in call.facts if fact.name == "waited")
-    if call.took is not None:
-        yield duration(call.took)
+    if took := spent(call.took or None):
+        yield took
 
 
 def _styled(text: str, style: str, colour: bool) -> str:
@@ -498,7 +498,7 @@ def _head_facts(session: dict[str, Any], successors: Sequence[dict[str, Any]]) -
         if began := _date(first):
             yield began
         took = session.get("durationMs")
-        yield duration(took if isinstance(took, int) else last - first)
+        yield spent(max(took if isinstance(took, int) else last - first, 0)) or ""
     for key, one in (("turns", "turn"), ("calls", "call"), ("errors", "error")):
         if isinstance(number := session.get(key), int) and number:
             yield counted(number, one)

@@ -16,7 +16,7 @@ from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.moments import Day
 from tooltap.cli.common.printing import at_terminal, say, say_object, say_text, short
 from tooltap.cli.read.sessions import NO_EVENTS
-from tooltap.daemon.formats import PLACES, bound, counted, dollars, is_cost_bound, over_budget, quota_words, spent
+from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound, over_budget, quota_words, spent
 from tooltap.daemon.system.zone import zone_name
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
@@ -87,8 +87,8 @@ LEAST_KEY = 12
 class _Column(NamedTuple):
     head: str
     value: Callable[[dict[str, Any]], str]
-    exact: Callable[[dict[str, Any]], object]
-    """Unrounded value, for a pipe."""
+    plain: Callable[[dict[str, Any]], object]
+    """Value for a pipe: a number without a unit or a mark."""
     needs: int = 0
     """Minimum terminal width at which the column is shown."""
 
@@ -98,7 +98,7 @@ def print_usage(by: str, found: dict[str, Any]) -> None:
     if not at_terminal():
         say_text("\t".join([by.upper(), *(column.head for column in _COLUMNS)]) + "\n")
         for row in found["rows"]:
-            say_text("\t".join([_key(by, row), *(short(column.exact(row)) for column in _COLUMNS)]) + "\n")
+            say_text("\t".join([_key(by, row), *(short(column.plain(row)) for column in _COLUMNS)]) + "\n")
         return
     room = terminal_columns()
     shown = [column for column in _COLUMNS if room >= column.needs and (by != "session" or column.head != "SESSIONS")]
@@ -162,12 +162,16 @@ def _cost(row: dict[str, Any]) -> str:
     cost = row.get("costUsd")
     if cost is None:
         return "-"
-    digits = 2 if cost >= 0.1 or not cost else 4
+    digits = _digits(cost)
     is_bound = is_cost_bound(row)
     mark = "≥" if is_bound else "~" if row.get("costEstimated") else ""
     more = "+" if row.get("unpricedTokens") else ""
     shown = dollars(cost, digits, is_bound=is_bound)
     return f"{mark}{shown}{more}" if shown else "-"
+
+
+def _digits(cost: float) -> int:
+    return 2 if cost >= 0.1 or not cost else 4
 
 
 def _tokens(count: int, *, is_bound: bool = False) -> str:
@@ -188,7 +192,7 @@ def _output(row: dict[str, Any]) -> str:
 
 
 _COLUMNS = (
-    _Column("COST", _cost, lambda row: round(row["costUsd"], PLACES) if "costUsd" in row else ""),
+    _Column("COST", _cost, lambda row: f"{row['costUsd']:.{_digits(row['costUsd'])}f}" if "costUsd" in row else ""),
     _Column("INPUT", _of("inputTokens"), lambda row: row["inputTokens"]),
     _Column("OUTPUT", _output, lambda row: row["outputTokens"]),
     _Column("CACHED", _of("cacheReadTokens"), lambda row: row["cacheReadTokens"], 60),

@@ -22,9 +22,9 @@ from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionO
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.events import EventHead, head_of
 from tooltap.protocol.filters import ALL_EVENTS, Filter
-from tooltap.protocol.frames import UsageRequest
+from tooltap.protocol.frames import ChangedFilesRequest, UsageRequest
 from tooltap.protocol.inputs import Input
-from tooltap.protocol.replies import StreamState, UsageResult
+from tooltap.protocol.replies import ChangedFilesResult, StreamState, UsageResult
 from tooltap.protocol.stats import Statistics
 
 Role: TypeAlias = Literal["owner", "guest"]
@@ -406,6 +406,10 @@ class Journal(ABC):
     @abstractmethod
     async def usage(self, request: UsageRequest) -> UsageResult:
         """Totals of tokens and cost of sessions."""
+
+    @abstractmethod
+    async def changed_files(self, request: ChangedFilesRequest) -> ChangedFilesResult:
+        """The files that sessions changed."""
 
     @abstractmethod
     async def open_calls(

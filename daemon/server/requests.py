@@ -40,6 +40,7 @@ from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
     CallsRequest,
+    ChangedFilesRequest,
     EndRequest,
     ErrorCode,
     EventRequest,
@@ -62,6 +63,7 @@ from tooltap.protocol.frames import (
     UsageRequest,
 )
 from tooltap.protocol.replies import (
+    ChangedFilesResult,
     FileChange,
     FileDiff,
     FilesResult,
@@ -151,6 +153,8 @@ class Requests:
                 return await self._usage(request)
             case EventRequest():
                 return await self._event(request)
+            case ChangedFilesRequest():
+                return await self._changed_files(request)
             case FilesRequest():
                 return await files_of(self._journal, request, MAX_REPLY)
             case CallsRequest():
@@ -204,6 +208,13 @@ class Requests:
         result: dict[str, Any] = msgspec.to_builtins(await self._journal.usage(request))
         rows = _fitting(result["rows"])
         return {**result, "rows": rows, "complete": len(rows) == len(result["rows"])}
+
+    async def _changed_files(self, request: ChangedFilesRequest) -> ChangedFilesResult:
+        result = await self._journal.changed_files(request)
+        files = await anyio.to_thread.run_sync(_fitting, result.files)
+        return ChangedFilesResult(
+            files=files, total=result.total, complete=result.complete and len(files) == len(result.files)
+        )
 
     async def _event(self, request: EventRequest) -> dict[str, Any]:
         stored = await self._journal.event(request.seq)

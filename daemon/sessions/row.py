@@ -16,6 +16,7 @@ from typing import Any, ClassVar, get_type_hints
 
 import msgspec
 
+from tooltap.daemon.sessions.files import FilePart, FileParts, SessionChanges
 from tooltap.daemon.sessions.prices import known_prices
 from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, priced
 from tooltap.daemon.sessions.worktrees import project_of_path
@@ -145,6 +146,10 @@ class FileChange(msgspec.Struct, array_like=True):
     """CRC-32 of the file's path."""
     added: int
     removed: int
+    path: str = ""
+    """The path; empty in rows of older versions."""
+    seq: int = 0
+    """`seq` of the call."""
 
 
 class Changes(msgspec.Struct, omit_defaults=True):
@@ -158,15 +163,17 @@ class Changes(msgspec.Struct, omit_defaults=True):
     removed: int = 0
     open: dict[str, list[FileChange]] = {}
     """Id of an open call -> the changes that it states."""
+    parts: FileParts = msgspec.field(default_factory=FileParts)
+    """The changes by file and time. Rows of older versions have none."""
 
     def note(self, seq: int, ts: int | None, entry: Produced) -> None:
         if entry.kind == "session":
             self.cwd = self.cwd or entry.fields.cwd
         elif entry.tool in FILE_TOOLS and entry.tool != "Read":
             if entry.kind == "tool-result":
-                self._close(entry)
+                self._close(seq, ts, entry)
             elif entry.fields.input is not None:
-                self._open(entry)
+                self._open(seq, entry)
 
     def absorb(self, earlier: Changes) -> None:
         self.cwd = earlier.cwd or self.cwd
@@ -174,14 +181,20 @@ class Changes(msgspec.Struct, omit_defaults=True):
         self.added += earlier.added
         self.removed += earlier.removed
         self.open = {**earlier.open, **self.open}
+        self.parts.absorb(earlier.parts)
 
-    def _open(self, entry: Produced) -> None:
+    @property
+    def has_all_parts(self) -> bool:
+        """Return whether `parts` has all files that were changed."""
+        return len(self.files) < MAX_FILES and len(self.parts.of_path) >= len(self.files)
+
+    def _open(self, seq: int, entry: Produced) -> None:
         call_id = entry.fields.call_id
-        found = self._changes(entry.tool or "", entry.fields.input, {})
+        found = self._changes(seq, entry.tool or "", entry.fields.input, {})
         if found and (call_id in self.open or len(self.open) < MAX_OPEN):
             self.open[call_id] = found
 
-    def _close(self, entry: Produced) -> None:
+    def _close(self, seq: int, ts: int | None, entry: Produced) -> None:
         result = entry.fields
         if result.async_:
             return
@@ -189,24 +202,28 @@ class Changes(msgspec.Struct, omit_defaults=True):
         if result.status != "completed" or result.output.get("applied") is False:
             return
         if stated := _stated(result.output):
-            changes = [FileChange(one.file, *stated) for one in changes[:1]]
-        elif entry.tool == "Patch" and (of_result := self._changes("Patch", {}, result.output)):
+            changes = [FileChange(one.file, *stated, one.path, one.seq) for one in changes[:1]]
+        elif entry.tool == "Patch" and (of_result := self._changes(seq, "Patch", {}, result.output)):
             changes = of_result
         for change in changes:
             if change.file in self.files or len(self.files) < MAX_FILES:
                 self.files.add(change.file)
                 self.added += change.added
                 self.removed += change.removed
+                if change.path:
+                    self.parts.add(change.path, FilePart(ts, change.seq, 1, change.added, change.removed))
 
-    def _changes(self, name: str, given: dict[str, Any], answer: dict[str, Any]) -> list[FileChange]:
-        """Return one change for each file, also if a patch has several hunks and a new path for it."""
+    def _changes(self, seq: int, name: str, given: dict[str, Any], answer: dict[str, Any]) -> list[FileChange]:
+        """Return one change for each file, also if a patch has several hunks and a new path for it. `seq`: of the
+        call."""
         found: dict[str, FileChange] = {}
         for step in steps(name, given, answer):
             change = found.pop(step.path, FileChange(0, 0, 0))
             path = step.to or step.path
             added, removed = _lines(step)
-            file = zlib.crc32(absolute(path, self.cwd).encode("utf-8", "surrogatepass"))
-            found[path] = FileChange(file, change.added + added, change.removed + removed)
+            whole = absolute(path, self.cwd)
+            file = zlib.crc32(whole.encode("utf-8", "surrogatepass"))
+            found[path] = FileChange(file, change.added + added, change.removed + removed, whole, seq)
         return list(found.values())
 
 
@@ -518,6 +535,12 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         return Spending(
             name, self.provider, self.project, title, priced(used), Total.of(used), used.quota, used.quota_ts
         )
+
+    def changed_files(self, name: str) -> SessionChanges:
+        """Return what the session `name` changed."""
+        title = self.title or self.prompt.title or None
+        whole = self.changes.has_all_parts
+        return SessionChanges(name, self.provider, self.project, title, self.changes.parts, whole)
 
     def describe(self, name: str, streams: Mapping[str, StreamState], *, pending: bool) -> dict[str, Any]:
         """Return the session as in a `sessions` reply. `streams`: the state of each stream that it is in; `pending`:

@@ -28,7 +28,7 @@ from pygments.styles import get_style_by_name
 from pygments.token import STANDARD_TYPES, Token
 from pygments.util import ClassNotFound
 
-from tooltap.daemon.formats import amount, cost_word, counted, dollars, is_cost_bound, spent, written
+from tooltap.daemon.formats import amount, cost_word, cost_words, counted, dollars, is_cost_bound, spent, written
 from tooltap.daemon.show.ansi import COLOURS, STYLES, background_suffix, final_screen, spans, text_suffix
 from tooltap.daemon.show.blocks import Body, Link, brief
 from tooltap.daemon.system.sanitize import visible
@@ -182,6 +182,7 @@ def environment(*packages: str) -> Environment:
         "is_cost_bound": is_cost_bound,
         "spent": spent,
         "cost_word": cost_word,
+        "cost_words": cost_words,
         "written": written,
         "tail": lambda session: visible(session[-TAIL:]),
     }

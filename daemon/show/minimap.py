@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.formats import cost_word, counted, dollars, spent
+from tooltap.daemon.formats import cost_words, counted, spent
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.sessions.row import title_of
 from tooltap.daemon.sessions.usage import Cost, Ledger, Spent, cost_of
@@ -770,8 +770,6 @@ def _facts(calls: int, errors: int, duration: int | None, cost: Cost | None) -> 
         counted(calls, "call") if calls else None,
         counted(errors, "error") if errors else None,
         spent(duration) if duration else None,
-        None
-        if cost is None or not cost.usd
-        else f"{cost_word(cost.estimated, cost.at_least)}{dollars(cost.usd, is_bound=cost.at_least) or ''}",
+        None if cost is None or not cost.usd else cost_words(cost.usd, cost.estimated, cost.at_least),
     ]
     return [fact for fact in facts if fact]

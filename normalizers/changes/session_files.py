@@ -265,7 +265,7 @@ class SessionFiles:
 
     def changes(self) -> list[FileChange]:
         """The changed files, by path."""
-        found = [file.change(self._shown) for file in self._changed_files()]
+        found = [file.change(self.shown) for file in self._changed_files()]
         return sorted((one for one in found if one is not None), key=lambda one: one.path)
 
     def diff(self, path: str) -> FileDiff | None:
@@ -273,7 +273,7 @@ class SessionFiles:
         wanted = absolute(path, self._cwd)
         named = [file for file in self._changed_files() if wanted in (file.path, file.origin)]
         for file in sorted(named, key=lambda file: file.path != wanted):
-            if (found := file.diff(self._shown)) is not None:
+            if (found := file.diff(self.shown)) is not None:
                 return found
         return None
 
@@ -285,7 +285,8 @@ class SessionFiles:
     def _changed_files(self) -> Iterator[File]:
         return (file for file in [*self._files.values(), *self._gone] if file.calls)
 
-    def _shown(self, path: str) -> str:
+    def shown(self, path: str) -> str:
+        """Return an absolute path as it is in the list: relative to the session's directory if the file is in there."""
         return relative(path, absolute(self._cwd, None) if self._cwd else None)
 
     def _note_call(self, seq: int, kind: str, event: dict[str, Any]) -> None:

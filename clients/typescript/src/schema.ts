@@ -62,7 +62,8 @@ export type ClientFrame =
   | RemoveRequest
   | PinRequest
   | RereadRequest
-  | PingRequest;
+  | PingRequest
+  | ChangedFilesRequest;
 
 /** A line from the daemon that is not an event; `op` says which. */
 export type DaemonFrame =
@@ -825,6 +826,34 @@ export interface FilesRequest {
   file?: string;
 }
 
+/**
+ * Asks which files the sessions changed, and which session changed each. A session counts if it has one of the
+ * values of each filter that is given.
+ */
+export interface ChangedFilesRequest {
+  op: "changed-files";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
+  /** Id of the request; the reply repeats it. */
+  id?: string | number;
+  limit?: number;
+  /** What comes first: files with the most changes, those with the most changed lines, or those changed last. */
+  order?: "changes" | "lines" | "time";
+  session?: string[];
+  provider?: string[];
+  project?: string[];
+  /** Only files with this text in their path, in upper or lower case. */
+  file?: string;
+  /** Only changes made then or later, in milliseconds since the epoch. */
+  since?: number;
+  /** Only changes made before then. Changes within a quarter of an hour count at the time of the last of them. */
+  until?: number;
+}
+
 /** Lists open calls and pending permissions. */
 export interface CallsRequest {
   op: "calls";
@@ -1368,6 +1397,56 @@ export interface FilesResult {
   complete: boolean;
   /** The requested file; then `files` contains only this file. */
   file?: FileDiff;
+}
+
+/** A session that changed a file. */
+export interface ChangingSession {
+  session: string;
+  provider: string;
+  title?: string;
+  /** Number of its calls that changed the file. */
+  changes: number;
+  /** Lines that these calls have added, summed over the calls: a line that was changed twice counts twice. */
+  added: number;
+  removed: number;
+  /** Time of the last change, in milliseconds since the epoch. */
+  lastTs?: number;
+  /** `seq` of the call that made it. */
+  lastSeq: number;
+}
+
+/** A file that sessions changed. */
+export interface ChangedFile {
+  /** Absolute; relative if the directory of its session is not known. */
+  path: string;
+  /** The folder of the project of one of these sessions. */
+  project?: string;
+  sessions: number;
+  /** Providers of these sessions, the one with the most changes first. */
+  agents: string[];
+  /** Number of calls that changed it. */
+  changes: number;
+  /** Lines that these calls have added, summed over the calls: a line that was changed twice counts twice. */
+  added: number;
+  removed: number;
+  /** Time of the last change, in milliseconds since the epoch. */
+  lastTs?: number;
+  /** `seq` of the call that made it. */
+  lastSeq: number;
+  /** These sessions, the one with the last change first; at most 20. */
+  changedBy: ChangingSession[];
+}
+
+/** The files that sessions changed, in the requested order. Changes by shell commands are not among them. */
+export interface ChangedFilesResult {
+  files: ChangedFile[];
+  /** How many files there are. */
+  total: number;
+  /**
+   * False if there are more files than were requested or fit into a reply, or than are stored for a session: at
+   * most 500, and none of what an older version has ingested.
+   */
+  complete: boolean;
 }
 
 /** An event that matches the query. */
@@ -2063,6 +2142,7 @@ export interface Tools {
 export interface Results {
   sessions: SessionsResult;
   files: FilesResult;
+  "changed-files": ChangedFilesResult;
   search: SearchResult;
   usage: UsageResult;
   event: EventResult;

@@ -49,7 +49,17 @@ from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.nats.rebuild import CatchUp, advance, load, missing, rebuild_rows
 from tooltap.daemon.journal.nats.requests import Requests
 from tooltap.daemon.journal.nats.retention import Retention
-from tooltap.daemon.journal.nats.state import OwnRow, Row, State, open_calls_of, read_event, sessions_of, spending_of
+from tooltap.daemon.journal.nats.state import (
+    OwnRow,
+    Row,
+    State,
+    changes_of,
+    open_calls_of,
+    read_event,
+    sessions_of,
+    spending_of,
+)
+from tooltap.daemon.sessions.files import report_files
 from tooltap.daemon.sessions.listing import (
     ANY_SESSION,
     FACETS,
@@ -67,8 +77,8 @@ from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import ALL_EVENTS, Filter
-from tooltap.protocol.frames import UsageRequest
-from tooltap.protocol.replies import StreamState, UsageResult
+from tooltap.protocol.frames import ChangedFilesRequest, UsageRequest
+from tooltap.protocol.replies import ChangedFilesResult, StreamState, UsageResult
 
 SCAN_BYTES = 4_194_304
 """Bytes of one read when scanning for missing messages."""
@@ -530,6 +540,10 @@ class NatsJournal(Journal):
     async def usage(self, request: UsageRequest) -> UsageResult:
         rows = await self._connection.retry(self._state.rows)
         return await asyncio.to_thread(lambda: report(spending_of(rows), request))
+
+    async def changed_files(self, request: ChangedFilesRequest) -> ChangedFilesResult:
+        rows = await self._connection.retry(self._state.rows)
+        return await asyncio.to_thread(lambda: report_files(changes_of(rows), request))
 
     async def open_calls(
         self, session: str | None = None, stream: str | None = None

@@ -20,6 +20,7 @@ import msgspec
 from tooltap.daemon.journal.interface import JournalError, StoredEvent, StreamInfo
 from tooltap.daemon.journal.nats.connection import AwayError, Connection, FencedError
 from tooltap.daemon.journal.nats.message import token
+from tooltap.daemon.sessions.files import SessionChanges
 from tooltap.daemon.sessions.projection import CALL, PERMISSION, CallRow, Projection
 from tooltap.daemon.sessions.row import SessionRow
 from tooltap.daemon.sessions.usage import Spending
@@ -362,6 +363,12 @@ def spending_of(rows: Iterable[Row]) -> Iterator[Spending]:
     """Usage and cost of every session. Modifies the sessions of `rows`."""
     for name, session, _ in _whole(rows):
         yield session.spending(name)
+
+
+def changes_of(rows: Iterable[Row]) -> Iterator[SessionChanges]:
+    """The changed files of every session. Modifies the sessions of `rows`."""
+    for name, session, _ in _whole(rows):
+        yield session.changed_files(name)
 
 
 def _whole(rows: Iterable[Row]) -> Iterator[tuple[str, SessionRow, dict[str, StreamState]]]:

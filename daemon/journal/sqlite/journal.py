@@ -54,7 +54,7 @@ from tooltap.daemon.journal.sqlite.file import (
 from tooltap.daemon.journal.sqlite.opening import OpenState, check_at_open, read_gaps
 from tooltap.daemon.journal.sqlite.reader import EventsRead, KnownDamage
 from tooltap.daemon.journal.sqlite.retention import Deletion, DeletionStep, forget_expired
-from tooltap.daemon.journal.sqlite.sessions import count_sessions, sessions, usage
+from tooltap.daemon.journal.sqlite.sessions import changed_files, count_sessions, sessions, usage
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, note_key, set_meta, verified_meta
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
 from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
@@ -62,8 +62,8 @@ from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.filters import ALL_EVENTS, Filter
-from tooltap.protocol.frames import UsageRequest
-from tooltap.protocol.replies import StreamState, UsageResult
+from tooltap.protocol.frames import ChangedFilesRequest, UsageRequest
+from tooltap.protocol.replies import ChangedFilesResult, StreamState, UsageResult
 
 READERS = 2
 SUSPENDED_SUM = STREAM_SUM.format(state="'suspended'", updated="?1", expired="expired")
@@ -382,6 +382,9 @@ class SqliteJournal(Journal):
 
     async def usage(self, request: UsageRequest) -> UsageResult:
         return await self._query(usage, request, self._damages)
+
+    async def changed_files(self, request: ChangedFilesRequest) -> ChangedFilesResult:
+        return await self._query(changed_files, request, self._damages)
 
     async def open_calls(
         self, session: str | None = None, stream: str | None = None

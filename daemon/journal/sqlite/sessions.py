@@ -23,6 +23,7 @@ from tooltap.daemon.journal.sqlite.damage import Damages
 from tooltap.daemon.journal.sqlite.opening import read_gaps
 from tooltap.daemon.journal.sqlite.reader import KnownDamage, read
 from tooltap.daemon.journal.sqlite.tables import SESSIONS_TABLE, SUMS, row_sum, source_id
+from tooltap.daemon.sessions.files import report_files
 from tooltap.daemon.sessions.listing import FACETS, MOST_COUNTED, PINNED, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.sessions.projection import CallRow, Projection
 from tooltap.daemon.sessions.repetitions import Compared, Origin, compare, keys_of
@@ -32,8 +33,8 @@ from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.events import decode
 from tooltap.protocol.filters import ALL_EVENTS
-from tooltap.protocol.frames import UsageRequest
-from tooltap.protocol.replies import StreamState, UsageResult
+from tooltap.protocol.frames import ChangedFilesRequest, UsageRequest
+from tooltap.protocol.replies import ChangedFilesResult, StreamState, UsageResult
 
 SESSIONS_IN_MEMORY = 1_000
 STREAMS_IN_MEMORY = 1_000
@@ -303,6 +304,15 @@ def usage(connection: sqlite3.Connection, request: UsageRequest, damages: Damage
     rows = damages.rows(connection, "sessions", sql, values)
     whole = (row for *row, checksum in rows if damages.is_intact("sessions", row, checksum))
     return report((_decoder.decode(row[_DATA]).spending(row[0]) for row in whole), request)
+
+
+def changed_files(connection: sqlite3.Connection, request: ChangedFilesRequest, damages: Damages) -> ChangedFilesResult:
+    wanted = SessionFilter(request.session, None, request.provider, request.project, request.since, request.until)
+    conditions, values = _conditions(wanted)
+    sql = f"SELECT {_COLUMNS}, checksum FROM sessions{{0}} {_where(conditions)}"
+    rows = damages.rows(connection, "sessions", sql, values)
+    whole = (row for *row, checksum in rows if damages.is_intact("sessions", row, checksum))
+    return report_files((_decoder.decode(row[_DATA]).changed_files(row[0]) for row in whole), request)
 
 
 def _conditions(wanted: SessionFilter) -> tuple[list[str], dict[str, Any]]:

@@ -36,6 +36,7 @@ from tooltap.daemon.web.http.services import Services
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
+    ChangedFilesRequest,
     ErrorFrame,
     EventRequest,
     FilesRequest,
@@ -83,6 +84,7 @@ def routes(services: Services, logins: Logins, new_link: Callable[[], str]) -> l
     return [
         Route("/api/sessions", api.sessions),
         Route("/api/sessions/{session:path}/files", api.files),
+        Route("/api/files", api.changed_files),
         Route("/api/search", api.search),
         Route("/api/usage", api.usage),
         Route("/api/events", api.events),
@@ -109,6 +111,9 @@ class _Api:
     async def files(self, request: Request) -> Response:
         query = _query(request, FilesQuery)
         return await self._ask(FilesRequest(session=request.path_params["session"], file=query.path))
+
+    async def changed_files(self, request: Request) -> Response:
+        return await self._ask(_query(request, ChangedFilesRequest, id=None))
 
     async def search(self, request: Request) -> Response:
         return await self._ask(_query(request, SearchRequest, id=None))

@@ -12,7 +12,7 @@ from tooltap.daemon.show.markup import code_css
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.requests import WebError
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page import board, compare, event, home, login, search, session, share
+from tooltap.daemon.web.page import board, compare, event, files, home, login, search, session, share, usage
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.preferences import COOKIE, PreferenceError, from_form, to_cookie
 from tooltap.daemon.web.page.routing import PageRoute, compile_templates
@@ -41,6 +41,8 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         *event.routes(services, fragments),
         *board.routes(services, fragments),
         *compare.routes(services),
+        *files.routes(services),
+        *usage.routes(services),
         PageRoute("/preferences", _prefer, methods=["POST"]),
         *login.routes(logins),
         Mount("/static", GZipMiddleware(Router([Route("/code.css", _code_css), Mount("/", _STATIC)]), MIN_COMPRESSED)),

@@ -76,7 +76,7 @@ export function home(main) {
   }
 
   main.addEventListener("click", (event) => {
-    const link = event.target.closest(".pills a");
+    const link = event.target.closest(".pills a:not(.sum)");
     if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
     go(link.href, true);

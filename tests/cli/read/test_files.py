@@ -80,3 +80,52 @@ def test_what_is_not_there_is_one_sentence(daemon: Running) -> None:
     with daemon.connect() as wire:
         wire.send("files", id=1, session="none")
         assert wire.read()["error"] == {"code": "not-found", "message": "there is no session 'none'"}
+
+
+def test_files_of_all_sessions_are_tab_separated(daemon: Running) -> None:
+    """Claude edits a line. One patch of Codex' edits a line of a file that it renames, adds one, and deletes one."""
+    head, *rows = [line.split("\t") for line in files(daemon).splitlines()]
+
+    assert head == ["FILE", "CHANGES", "ADDED", "REMOVED", "SESSIONS", "AGENTS", "LAST"]
+    assert [row[:6] for row in sorted(rows)] == [
+        ["/tmp/ws/docs/new.md", "1", "+1", "-0", "1", "codex"],
+        ["/tmp/ws/package.json", "1", "+0", "-5", "1", "codex"],
+        ["/tmp/ws/src/app.py", "1", "+1", "-1", "1", "claude"],
+        ["/tmp/ws/src/maths.py", "1", "+1", "-1", "1", "codex"],
+    ]
+    assert all(len(row[6]) == len("2026-11-24 09:30") for row in rows)
+
+
+def test_files_are_chosen_by_options(daemon: Running) -> None:
+    def paths(*words: object) -> list[str]:
+        found = json.loads(files(daemon, "--json", *words))
+        return [one["path"].removeprefix("/tmp/ws/") for one in found["files"]]
+
+    assert paths("--agent", "claude") == ["src/app.py"]
+    assert paths("--file", "APP.PY", "--project", "ws") == ["src/app.py"]
+    assert len(paths("--limit", "1")) == 1
+    assert paths("--until", "2020-01-01") == []
+
+
+def test_no_files_are_one_sentence(daemon: Running) -> None:
+    finished = here("files", "--socket", daemon.path, "--file", "nothing-like-it")
+    assert finished.returncode == 0
+    assert sentence(finished) == "according to their events, no sessions changed such files"
+
+
+def test_options_for_all_sessions_are_refused_for_one(daemon: Running) -> None:
+    finished = here("files", "--socket", daemon.path, "last", "--since", "7d")
+    assert finished.returncode == 2
+    assert "--since is for the files of all sessions; leave out 'last'" in finished.stderr.decode()
+
+
+def test_the_socket_and_the_address_say_the_same(daemon: Running) -> None:
+    with daemon.connect() as wire:
+        asked = wire.ask("changed-files", provider=["claude"], order="lines")
+        (file,) = asked["files"]
+        (by,) = file["changedBy"]
+        event = wire.ask("event", seq=by["lastSeq"])["event"]
+
+    assert (file["path"], file["changes"], file["added"], file["removed"]) == ("/tmp/ws/src/app.py", 1, 1, 1)
+    assert (by["session"][:8], event["name"], event["kind"]) == (EDITED, "Edit", "tool-call")
+    assert json.loads(files(daemon, "--agent", "claude", "--order", "lines", "--json")) == asked

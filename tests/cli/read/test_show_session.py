@@ -99,15 +99,15 @@ def test_session_is_told_in_order(daemon: Running) -> None:
         "┌ Look around",
         "│ ✓ Read /c",
         "│ Found it in c: here (http://x.example/y).",
-        "✓ Task Look around  100 ms",
+        "✓ Task Look around  0.1 s",
         "? asks: Bash rm -rf /",
         "? Denied by the user",
         "! retry: again",
-        "── turn 1 · completed · 1 min 3 s · 6 calls " + "─" * 56,
+        "── turn 1 · completed · 1 m 3 s · 6 calls " + "─" * 58,
     ]
     [failed] = (line for line in lines if line.startswith("✗"))
     assert failed.startswith("✗ Bash make word word")
-    assert failed.endswith("…  failed · exit 2 · 12.3 s")
+    assert failed.endswith("…  failed · exit 2 · 12 s")
     assert lines[lines.index(failed) + 1 :][:5] == ["    No rule"] * 4 + ["    … 5 more lines"]
     assert lines[-2] == "    print(1)"
     assert "Done" in lines
@@ -129,7 +129,7 @@ def test_no_line_is_wider_than_the_terminal(columns: int, words: tuple[str, ...]
     lines = show(daemon, "greeting", *words, columns=columns)
 
     assert max(map(len, lines)) <= columns
-    assert any(line.endswith("failed · exit 2 · 12.3 s") for line in lines)
+    assert any(line.endswith("failed · exit 2 · 12 s") for line in lines)
 
 
 def test_json_gives_the_events(daemon: Running) -> None:

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.daemon.changing import HOUR, two_sessions
 from tests.daemon.events import call, commit, event
 from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.sessions.files import MAX_CHARACTERS, MAX_PARTS, QUARTER_MS, FilePart, FileParts
 from tooltap.daemon.sessions.row import MAX_FILES, MAX_OPEN, Changes
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import SessionEvent, ToolResult
+from tooltap.protocol.frames import ChangedFilesRequest
 
 
 def done(call_id: str, name: str, **fields: Any) -> Produced:
@@ -72,3 +75,74 @@ def test_the_part_is_bounded() -> None:
     half, other = Changes(), Changes(files={1}, added=2)
     half.absorb(other)
     assert (half.files, half.added) == ({1}, 2)
+
+
+@pytest.mark.anyio
+async def test_files_of_all_sessions(journal: Journal) -> None:
+    for one in two_sessions():
+        await journal.commit(one)
+
+    found = await journal.changed_files(ChangedFilesRequest())
+    a, b = found.files
+
+    assert (found.total, found.complete) == (2, True)
+    assert (a.path, a.sessions, a.agents, a.changes, a.added, a.removed) == (
+        "/work/a.py",
+        2,
+        ["gemini", "claude"],
+        3,
+        3,
+        3,
+    )
+    assert (a.last_ts, [one.session for one in a.changed_by]) == (40 * HOUR, ["two", "one"])
+    assert (a.changed_by[1].title, a.changed_by[1].changes, a.changed_by[1].last_ts) == ("First", 2, 30 * HOUR)
+    last = await journal.event(a.changed_by[1].last_seq)
+    assert last is not None
+    assert b'"callId":"3"' in last.body
+    assert b'"tool-call"' in last.body
+    assert (b.path, b.sessions, b.added, b.removed) == ("/work/b.py", 1, 5, 0)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("asked", "paths"),
+    [
+        ({"order": "lines"}, ["a.py 3", "b.py 1"]),
+        ({"order": "time"}, ["a.py 3", "b.py 1"]),
+        ({"since": 2 * HOUR}, ["a.py 2"]),
+        ({"until": 2 * HOUR, "order": "lines"}, ["b.py 1", "a.py 1"]),
+        ({"since": 41 * HOUR}, []),
+        ({"provider": ("claude",)}, ["a.py 1"]),
+        ({"session": ("one",)}, ["a.py 2", "b.py 1"]),
+        ({"project": ("/work/sub",)}, ["a.py 1"]),
+        ({"file": "B.PY"}, ["b.py 1"]),
+        ({"file": "never"}, []),
+        ({"limit": 1}, ["a.py 3"]),
+    ],
+)
+async def test_files_are_chosen(journal: Journal, asked: dict[str, Any], paths: list[str]) -> None:
+    for one in two_sessions():
+        await journal.commit(one)
+
+    found = await journal.changed_files(ChangedFilesRequest(**asked))
+
+    assert [f"{one.path.removeprefix('/work/')} {one.changes}" for one in found.files] == paths
+    assert found.complete == ("limit" not in asked)
+
+
+def test_parts_of_files_are_bounded() -> None:
+    parts = FileParts()
+    for number in range(2 * MAX_PARTS):
+        parts.add("a.py", FilePart(number * QUARTER_MS, number, 1, 2, 1))
+    (of_file,) = parts.of_path.values()
+    assert (len(of_file), of_file[-1].seq) == (MAX_PARTS, 2 * MAX_PARTS - 1)
+    assert (sum(one.added for one in of_file), sum(one.removed for one in of_file)) == (4 * MAX_PARTS, 2 * MAX_PARTS)
+
+    parts.add("x" * MAX_CHARACTERS, FilePart(0, 0, 1, 1, 1))
+    assert list(parts.of_path) == ["a.py"]
+
+
+def test_what_an_older_version_stored_is_not_all() -> None:
+    old = Changes(files={1, 2}, added=2)
+    assert not old.has_all_parts
+    assert Changes().has_all_parts

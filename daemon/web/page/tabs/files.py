@@ -77,6 +77,10 @@ class ChangedFiles:
             self._changes = self._files.changes()
         return self._changes
 
+    def shown(self, path: str) -> str:
+        """Return a path, absolute or not, as it is in the list."""
+        return self._files.shown(path)
+
     def diff(self, path: str) -> FileDiff | None:
         return self._files.diff(path)
 
@@ -108,6 +112,7 @@ def files_values(known: ChangedFiles, opened: Sequence[str], limits: Limits, *, 
     """Return the values for the template. It may take a second: call it in a thread. `open_first`: if no file is
     `opened`, the first ones are, as many as the limits allow."""
     changes = known.changes()
+    opened = [known.shown(path) for path in opened]
     shown = _chosen(changes, opened, limits.files)
     by_path = {one.path: one for one in shown}
     wanted = list(by_path) if open_first and not opened else [path for path in opened if path in by_path]
