@@ -294,13 +294,16 @@ def damage(statistics: dict[str, Any]) -> Iterator[Finding]:
 
 
 def troubles(statistics: dict[str, Any]) -> Iterator[Finding]:
-    """Report current problems of the daemon: failing commits, or no file descriptors for connections."""
+    """Report current problems of the daemon: failing commits, no file descriptors for connections, no watches."""
     if reason := statistics.get("journal", {}).get("problem"):
         advice = "Nothing is lost: publishers retain their lines. Free some space, or read the daemon's log."
         yield problem(DAEMON, f"the daemon cannot commit lines: {reason}", advice)
     if reason := statistics.get("connections", {}).get("problem"):
         advice = "Raise the limit of open files (ulimit -n), or close clients; those that wait are served then."
         yield problem(DAEMON, f"the daemon cannot accept connections: {reason}", advice)
+    for folder, reason in list(statistics.get("following", {}).get("unwatched", {}).items())[:NAMED]:
+        advice = "New sessions appear later, at some cost. Raise the limit (sysctl), and restart the daemon."
+        yield problem(DAEMON, f"the daemon cannot watch {folder}, and lists it periodically: {reason}", advice)
 
 
 def drift(statistics: dict[str, Any]) -> Finding:

@@ -1,6 +1,6 @@
 """The follower: ingests the session files of agents, however the agents were started.
 
-One thread per folder reports changed files (`watch.py`). The follower reads files in turns, so that a long one does not
+One thread reports changed files (`watch.py`). The follower reads files in turns, so that a long one does not
 delay others. A limited number of files is open at a time; of all others only size and time are kept.
 
     changed ──▶ fresh ──┐
@@ -54,7 +54,7 @@ from tooltap.daemon.taps.follow.file import (
 )
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.stores import ROW_BYTES, Found, ReplacedError, Root, roots
-from tooltap.daemon.taps.follow.watch import Watch
+from tooltap.daemon.taps.follow.watch import Watcher
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import ErrorFrame, FrameError
@@ -134,6 +134,8 @@ class Follower:
         """Open files, least recently read first."""
         self._troubles: set[str] = set()
         """Files whose problem has been logged."""
+        self._unwatched: dict[str, str] = {}
+        """Folder that cannot be watched -> reason."""
         self._wake = anyio.Event()
 
     async def run(self) -> None:
@@ -146,20 +148,19 @@ class Follower:
                 name = info.stream if info.path is None else real_path_id(info.path)
                 self._read_to.setdefault(name, (read_to(info, stores[info.asked_dialect]), info.last_t))
         _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
-        stop = threading.Event()
-        threads = [threading.Thread(target=self._watch, args=(root, stop), daemon=True) for root in self._roots]
-        for thread in threads:
-            thread.start()
+        watcher = self._watcher()
+        thread = threading.Thread(target=watcher.run, name="follow", daemon=True)
+        thread.start()
         try:
             async with anyio.create_task_group() as self._tasks:
                 while True:
                     await self._work()
                     await self._wait()
         finally:
-            stop.set()
+            watcher.stop()
             with anyio.CancelScope(shield=True):
-                for thread in threads:
-                    await to_thread.run_sync(thread.join)
+                await to_thread.run_sync(thread.join)
+            watcher.close()
 
     async def _forget(self) -> None:
         """Forget all files: they will be reported again, and resumed at their positions in the journal."""
@@ -184,6 +185,7 @@ class Follower:
             waiting=self._queues.postponed + sum(entry.queued for entry in self._entries.values()),
             agents=dict(Counter(entry.root.agent for entry in self._entries.values())),
             backfill=self._backfill.statistics(),
+            unwatched=dict(self._unwatched),
         )
 
     async def reread(self, sessions: Collection[str] | None, agents: Collection[str] | None) -> RereadResult:
@@ -222,25 +224,32 @@ class Follower:
             name = name.rpartition("~")[0]
         return paths.get(name)
 
-    # -- reports of the threads ---------------------------------------------------------------------------------
+    # -- reports of the thread ----------------------------------------------------------------------------------
 
-    def _watch(self, root: Root, stop: threading.Event) -> None:
-        absent: int | None = None
-        listed = self._setting.clock()
+    def _watcher(self) -> Watcher:
+        begun = self._setting.clock()
+        listed: set[Root] = set()
 
-        def found(files: Iterable[Found]) -> None:
-            nonlocal absent
+        def found(root: Root, files: Iterable[Found]) -> None:
+            absent = begun if root in listed else None  # what the first listing did not have
             everything = sorted(files, key=lambda one: one.mtime, reverse=True)
             for start in range(0, len(everything), CHUNK):
                 self._loop.call_soon_threadsafe(self._notice_all, root, everything[start : start + CHUNK], absent)
-            if absent is None:
+            if root not in listed:
+                listed.add(root)
                 self._loop.call_soon_threadsafe(self._backfill.listed)
-            absent = listed  # what the first listing did not have
 
         def trouble(error: OSError) -> None:
             self._loop.call_soon_threadsafe(self._complain, error.filename, error.strerror or str(error))
 
-        Watch(root, self._follow.polling, RESCAN, stop, found, trouble).run()
+        def unwatched(folder: str, reason: str) -> None:
+            self._loop.call_soon_threadsafe(self._note_unwatched, folder, reason)
+
+        return Watcher(self._roots, self._follow.polling, RESCAN, found, trouble, unwatched)
+
+    def _note_unwatched(self, folder: str, reason: str) -> None:
+        self._unwatched[folder] = reason
+        self._complain(folder, f"listed periodically, because it cannot be watched: {reason}")
 
     def _notice_all(self, root: Root, files: list[Found], absent: int | None) -> None:
         for found in files:
