@@ -210,8 +210,8 @@ class Watchdog:
         logged = 0.0
         put_off = -math.inf
         while not self._over.wait(self.heartbeat):
-            if report is not None and time.monotonic() >= put_off + LAST_RESORT / 2:
-                put_off = time.monotonic()
+            if report is not None and time.perf_counter() >= put_off + LAST_RESORT / 2:
+                put_off = time.perf_counter()
                 faulthandler.dump_traceback_later(1.5 * LAST_RESORT, file=report)
             waited = self._starved.total()  # first: this thread may itself have to wait before it marks
             began = self._began
