@@ -60,6 +60,7 @@ from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import ErrorFrame, FrameError
 from tooltap.protocol.replies import RereadResult
 from tooltap.protocol.stats import BackfillStatistics, FollowStatistics
+from tooltap.traces.recording.compressed import plain_path
 
 OPEN_FILES = 64
 """Most files open at once. The positions in all others are in the journal."""
@@ -118,8 +119,10 @@ class Follower:
         """Limit of the backfill, in ms since the epoch: an older file that is not in the journal is ignored until it
         changes."""
         self._read_to: dict[str, tuple[int, int | None]] = {}
-        """Stream of a file that has not been reported yet -> position up to which it was read, and the time of its last
-        line."""
+        """File that has not been reported yet -> position up to which it was read, and the time of its last line. The
+        file is a path before compression, or the id of a stream that does not say where its file was."""
+        self._are_nameless = False
+        """Whether some of these streams do not say where their files were."""
         self._entries: dict[str, Entry] = {}
         self._queues = Queues(self._entries)
         self._backfill = Backfill(len(self._roots))
@@ -142,10 +145,11 @@ class Follower:
         """Follow until cancelled. Raises only on internal errors; it may be called again then."""
         await self._forget()
         stores = {root.place.dialect: root.place for root in self._roots}
-        self._read_to = {}
+        self._read_to, self._are_nameless = {}, False
         for info in await self._streams():  # newest first
             if info.asked_dialect in stores and is_file(info):
-                name = info.stream if info.path is None else real_path_id(info.path)
+                name = info.stream if info.path is None else plain_path(info.path)
+                self._are_nameless = self._are_nameless or info.path is None
                 self._read_to.setdefault(name, (read_to(info, stores[info.asked_dialect]), info.last_t))
         _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
         watcher = self._watcher()
@@ -280,7 +284,9 @@ class Follower:
     def _unread(self, found: Found) -> int | None:
         """Return the number of bytes (or rows) to read of a file that is reported for the first time; None if it is not
         read, because it is complete or too old."""
-        known = self._read_to.pop(real_path_id(found.path), None)
+        known = self._read_to.pop(plain_path(found.path), None)
+        if known is None and self._are_nameless:
+            known = self._read_to.pop(real_path_id(found.path), None)
         if known is None:
             return found.size if found.mtime_ms >= self._oldest else None
         offset, t = known
