@@ -34,7 +34,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from tooltap.daemon.ingest.streams import Streams
-from tooltap.daemon.journal.interface import Journal, JournalError, StreamInfo
+from tooltap.daemon.journal.interface import FilePosition, Journal, JournalError, StreamInfo
 from tooltap.daemon.sessions.joining import is_file
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
@@ -144,27 +144,33 @@ class Follower:
     async def run(self) -> None:
         """Follow until cancelled. Raises only on internal errors; it may be called again then."""
         await self._forget()
-        stores = {root.place.dialect: root.place for root in self._roots}
-        self._read_to, self._are_nameless = {}, False
-        for info in await self._streams():  # newest first
-            if info.asked_dialect in stores and is_file(info):
-                name = info.stream if info.path is None else plain_path(info.path)
-                self._are_nameless = self._are_nameless or info.path is None
-                self._read_to.setdefault(name, (read_to(info, stores[info.asked_dialect]), info.last_t))
-        _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
-        watcher = self._watcher()
+        known = threading.Event()
+        watcher = self._watcher(known)
         thread = threading.Thread(target=watcher.run, name="follow", daemon=True)
-        thread.start()
+        thread.start()  # listing takes as long as reading the positions
         try:
+            await self._load_positions()
+            known.set()
             async with anyio.create_task_group() as self._tasks:
                 while True:
                     await self._work()
                     await self._wait()
         finally:
+            known.set()
             watcher.stop()
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(thread.join)
             watcher.close()
+
+    async def _load_positions(self) -> None:
+        stores = {root.place.dialect: root.place for root in self._roots}
+        self._read_to, self._are_nameless = {}, False
+        for info in await self._positions():  # newest first
+            if info.asked_dialect in stores and is_file(info):
+                name = info.stream if info.path is None else plain_path(info.path)
+                self._are_nameless = self._are_nameless or info.path is None
+                self._read_to.setdefault(name, (read_to(info, stores[info.asked_dialect]), info.last_t))
+        _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
 
     async def _forget(self) -> None:
         """Forget all files: they will be reported again, and resumed at their positions in the journal."""
@@ -174,10 +180,10 @@ class Follower:
             kept.clear()
         self._backfill = Backfill(len(self._roots))
 
-    async def _streams(self) -> list[StreamInfo]:
+    async def _positions(self) -> list[FilePosition]:
         while True:
             try:
-                return await self._journal.streams()
+                return await self._journal.file_positions()
             except JournalError as error:
                 _log.warning("nothing can be followed yet", reason=str(error))
                 await anyio.sleep(RETRY)
@@ -230,11 +236,13 @@ class Follower:
 
     # -- reports of the thread ----------------------------------------------------------------------------------
 
-    def _watcher(self) -> Watcher:
+    def _watcher(self, known: threading.Event) -> Watcher:
+        """`known`: set when the positions in all files are known, before which no file is reported."""
         begun = self._setting.clock()
         listed: set[Root] = set()
 
         def found(root: Root, files: Iterable[Found]) -> None:
+            known.wait()
             absent = begun if root in listed else None  # what the first listing did not have
             everything = sorted(files, key=lambda one: one.mtime, reverse=True)
             for start in range(0, len(everything), CHUNK):
