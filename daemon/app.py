@@ -64,7 +64,7 @@ CLOSING_PERIOD = 15.0
 """Seconds between searches for suspended streams to close."""
 AGENTS_NAMED = 5
 """Most agents that one line of the log names."""
-FINDINGS_PERIOD = 1.0
+FINDINGS_PERIOD = 5.0
 """Seconds between checks for new drift findings to store."""
 FINDINGS_PATIENCE = 0.2
 """Seconds for which a shutdown waits until the last drift findings are stored."""

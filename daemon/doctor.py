@@ -41,7 +41,7 @@ from tooltap.daemon.system.processes import run_briefly
 from tooltap.daemon.system.running_daemons import recorded
 from tooltap.daemon.system.services import NAME, ask_systemctl, unit_path
 from tooltap.daemon.taps.delivery.spool import SpoolError, is_unread, quarantine_folder, read_header, spools
-from tooltap.daemon.taps.follow.settings import Follow
+from tooltap.daemon.taps.follow.settings import ALL, Follow
 from tooltap.daemon.taps.follow.stores import Database, Found, Root, read_head, roots, scan
 from tooltap.normalizers.catalog.registry import session_dialects, stores
 from tooltap.traces.drift.baselines import PACKAGED, age, load
@@ -294,13 +294,16 @@ def damage(statistics: dict[str, Any]) -> Iterator[Finding]:
 
 
 def troubles(statistics: dict[str, Any]) -> Iterator[Finding]:
-    """Report current problems of the daemon: failing commits, or no file descriptors for connections."""
+    """Report current problems of the daemon: failing commits, no file descriptors for connections, no watches."""
     if reason := statistics.get("journal", {}).get("problem"):
         advice = "Nothing is lost: publishers retain their lines. Free some space, or read the daemon's log."
         yield problem(DAEMON, f"the daemon cannot commit lines: {reason}", advice)
     if reason := statistics.get("connections", {}).get("problem"):
         advice = "Raise the limit of open files (ulimit -n), or close clients; those that wait are served then."
         yield problem(DAEMON, f"the daemon cannot accept connections: {reason}", advice)
+    for folder, reason in list(statistics.get("following", {}).get("unwatched", {}).items())[:NAMED]:
+        advice = "New sessions appear later, at some cost. Raise the limit (sysctl), and restart the daemon."
+        yield problem(DAEMON, f"the daemon cannot watch {folder}, and lists it periodically: {reason}", advice)
 
 
 def drift(statistics: dict[str, Any]) -> Finding:
@@ -574,6 +577,7 @@ def _compared(agent: str, version: str, recorded: list[str]) -> Finding:
 def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Finding]:
     """Check the stores of all agents: what lies there, and what of it is not read."""
     followed = (statistics or {}).get("following", {}).get("agents", {})
+    named = (statistics or {}).get("limits", {}).get("follow", {}).get("agents", ())
     absent = []
     deletions: list[Finding] = []
     for agent in stores():
@@ -583,6 +587,7 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
             root for root in found if root not in there and not root.is_moved_to and root.place is stores()[agent][0]
         ]
         total = 0
+        is_followed = agent in followed or agent in named or ALL in named
         for root in there:
             troubles: list[OSError] = []
             files = list(islice(_stored(root, troubles.append), MAX_FILES))
@@ -591,10 +596,10 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
                 advice = "Make it readable; until then its sessions are not followed."
                 yield problem("sessions", f"cannot read {error.filename}: {error.strerror}", advice)
             if files or not troubles:
-                is_unread = bool(files) and agent not in followed
+                is_unread = bool(files) and not is_followed
                 what = f"{agent} has {_counted(root, files)} in {root.path}"
                 yield fine("sessions", what, f"`tooltap serve --follow {agent}` publishes them." if is_unread else None)
-            deletions += _own_deletion(root, files, is_followed=agent in followed)
+            deletions += _own_deletion(root, files, is_followed=is_followed)
         yield from _unread(agent, found)
         if 0 < followed.get(agent, 0) < min(total, MAX_FILES):
             text = f"the daemon follows {followed[agent]:,} of the {counted(total, 'file')} of {agent}"

@@ -30,11 +30,13 @@ def run(
     ready: Callable[[], None] = lambda: None,
     reload: Callable[[], Config] | None = None,
     show_link: Callable[[Callable[[], str]], None] = lambda new_link: None,
+    log: int | None = None,
 ) -> None:
     """Run a daemon in this process until SIGTERM or SIGINT. `reload` is called on SIGHUP and returns the new
-    configuration; `show_link` is called with a function that makes a login link for a browser. Raises `ListenError`,
+    configuration; `show_link` is called with a function that makes a login link for a browser; `log`: descriptor
+    of the file that the log goes to, in place of stderr. Raises `ListenError`,
     `JournalError`, `ConfigError`, and, after SIGINT, `KeyboardInterrupt`."""
-    configure(config.log_level)
+    configure(config.log_level, log)
     watchdog = Watchdog(config.stall_seconds)
     forced_end = ForcedEnd(SHUTDOWN_TIMEOUT + SHUTDOWN_GRACE)
     browsers = config.web.connections if config.web.enabled else 0

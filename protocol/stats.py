@@ -125,3 +125,5 @@ class FollowStatistics(msgspec.Struct, kw_only=True, frozen=True, rename="camel"
     agents: dict[str, int]
     """Agent that has stored sessions -> number of its files."""
     backfill: BackfillStatistics
+    unwatched: dict[str, str] = {}
+    """Folder that the system cannot watch, so that it is listed periodically -> reason. Empty if there is none."""

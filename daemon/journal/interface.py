@@ -162,6 +162,25 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     based on it is refused if another daemon has committed since (optimistic locking)."""
 
 
+class _Read(msgspec.Struct):
+    bytes: int = 0
+    lines: int = 0
+
+
+class FilePosition(msgspec.Struct):
+    """What `StreamInfo` says of how far a session file was read: fields of the same names."""
+
+    stream: str
+    statistics: _Read
+    asked_dialect: str = "auto"
+    dialect: str | None = None
+    lines: int = 0
+    last_t: int | None = None
+    followed: bool = False
+    path: str | None = None
+    updated: int = 0
+
+
 class StoredStream(NamedTuple):
     info: StreamInfo
     snapshot: bytes | None
@@ -368,6 +387,10 @@ class Journal(ABC):
     @abstractmethod
     async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
         """Streams, newest commit first."""
+
+    async def file_positions(self) -> list[FilePosition]:
+        """How far each stream has read, newest commit first, also of streams that are not of files."""
+        return [msgspec.convert(one, FilePosition, from_attributes=True) for one in await self.streams()]
 
     @abstractmethod
     async def count_streams(self, *states: StreamState) -> int: ...

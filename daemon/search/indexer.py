@@ -70,6 +70,8 @@ class Indexer:
         self._is_damaged = False
         self._rebuilt = -RETRY
         """Time at which a damaged index was last rebuilt."""
+        self._is_whole = False
+        """True if no part is stale."""
         self.is_idle = False
         """True if the last step had nothing to do."""
         self.generation = 0
@@ -186,13 +188,17 @@ class Indexer:
         events, upto = await self._read(index.upto, self._journal.latest)
         if upto <= index.upto:
             return False
+        self._is_whole = False
         await self._call(index.add, events, upto)
         return True
 
     async def _build(self, index: Index) -> bool:
         """Rebuild some of a stale part; return whether there was one."""
+        if self._is_whole:
+            return False
         part = await self._call(index.stale)
         if part is None:
+            self._is_whole = True
             return False
         events, built = await self._read(part.built, part.last)
         await self._call(index.build, part, events, built if built > part.built else part.last)
@@ -221,6 +227,7 @@ class Indexer:
             first = events[0].seq if events else None
             if first != source.first:
                 deleted.append((source, first))
+        self._is_whole = False
         await self._call(index.forget, deleted)
         self._statistics = await self._call(index.statistics)
 
@@ -263,6 +270,7 @@ class Indexer:
 
     async def _close_index(self) -> None:
         index, self._index = self._index, None
+        self._is_whole = False
         if index is not None:
             await self._call(index.close)
 

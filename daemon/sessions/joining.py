@@ -29,7 +29,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from tooltap.daemon.journal.interface import Journal, Role, StreamInfo
+from tooltap.daemon.journal.interface import FilePosition, Journal, Role, StreamInfo
 from tooltap.normalizers.catalog.registry import apis, session_dialects
 from tooltap.normalizers.core.items import Item, Produced
 from tooltap.protocol.events import Display, SessionEvent, ToolCall, ToolResult, ToolUpdate, decode
@@ -401,7 +401,7 @@ class Joining:
         live.withhold(is_elsewhere)
 
 
-def is_file(info: StreamInfo) -> bool:
+def is_file(info: StreamInfo | FilePosition) -> bool:
     return info.followed or (info.dialect or info.asked_dialect) in session_dialects()
 
 

@@ -1,4 +1,4 @@
-"""The daemon's log, to stderr: coloured lines on a terminal, otherwise one JSON object per line.
+"""The daemon's log, to stderr or a file: coloured lines on a terminal, otherwise one JSON object per line.
 
 A message is a constant text; variable parts go into fields. Fields may hold untrusted text: it is truncated, and
 sanitized for a terminal.
@@ -108,8 +108,9 @@ class LineWriter:
 _writer: LineWriter | None = None
 
 
-def configure(level: str = "info") -> None:
-    """Set up the log. `level`: debug, info, warning or error."""
+def configure(level: str = "info", descriptor: int | None = None) -> None:
+    """Set up the log. `level`: debug, info, warning or error; `descriptor`: of the file that it goes to, in place of
+    stderr."""
     global _writer
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -119,14 +120,14 @@ def configure(level: str = "info") -> None:
     # No local variables in tracebacks: they hold what agents printed.
     rendering: list[Processor] = (
         [_harmless_fields, structlog.dev.ConsoleRenderer(exception_formatter=_harmless_traceback)]
-        if sys.stderr.isatty()
+        if descriptor is None and sys.stderr.isatty()
         else [
             structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
             _bounded_fields,
             structlog.processors.JSONRenderer(),  # everything but ASCII becomes an escape
         ]
     )
-    writer = _writer = LineWriter(sys.stderr.fileno())
+    writer = _writer = LineWriter(sys.stderr.fileno() if descriptor is None else descriptor)
     atexit.register(writer.flush)
 
     def factory(*arguments: Any) -> LineWriter:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import math
 import os
 import selectors
 import sys
@@ -46,7 +47,8 @@ STILL = 2.0
 FRESH = 0.01
 """Seconds for which a turn counts as one that has just begun."""
 LAST_RESORT = 10.0
-"""Seconds without a run of the thread after which the stacks are written to standard error."""
+"""Seconds without a run of the thread after which the stacks are written to standard error, and up to half as many
+more: each time that this is put off costs a thread."""
 
 _log = get_logger("loop")
 _here = threading.local()
@@ -206,9 +208,11 @@ class Watchdog:
     def _look(self) -> None:
         report = _error_file()
         logged = 0.0
+        put_off = -math.inf
         while not self._over.wait(self.heartbeat):
-            if report is not None:
-                faulthandler.dump_traceback_later(LAST_RESORT, file=report)
+            if report is not None and time.perf_counter() >= put_off + LAST_RESORT / 2:
+                put_off = time.perf_counter()
+                faulthandler.dump_traceback_later(1.5 * LAST_RESORT, file=report)
             waited = self._starved.total()  # first: this thread may itself have to wait before it marks
             began = self._began
             if not began or time.perf_counter() - began < FRESH:

@@ -42,6 +42,11 @@ def journal_path() -> Path:
     return _data_path() / "journal.db"
 
 
+def log_path() -> Path:
+    """The log of a daemon that `tooltap up` runs."""
+    return _data_path() / "up.log"
+
+
 def journals_folder() -> Path:
     """Folder for anchors of journals on servers: see `Memory` in `journal/nats/identity.py`."""
     return _data_path() / "journals"

@@ -94,9 +94,8 @@ class Drain:
     async def run(self) -> None:
         """Take in the spools that exist now. Call this periodically. Raises `OSError` only for errors that concern the
         whole process (`EVERYONES`)."""
-        await run_sync(announced, str(self._directory), self._socket)  # removes those of killed publishers
         try:
-            self._found = await run_sync(spools, self._directory)
+            self._found = await run_sync(self._look)
         except OSError as error:
             self._complain(self._directory, error.strerror or str(error))
             return
@@ -120,11 +119,18 @@ class Drain:
                 if self._complaints.get(path) != reason:
                     self._complaints[path] = reason
                     faults.note("a spool could not be taken in", place_of(error), error, spool=str(path))
-        self._found = await run_sync(spools, self._directory)
-        self._quarantined = await run_sync(spools, quarantine_folder(self._directory))
+        if self._found:
+            self._found = await run_sync(spools, self._directory)
+            self._quarantined = await run_sync(spools, quarantine_folder(self._directory))
         known, self._unread = self._unread, {}
         for path in self._quarantined:
             self._unread[path] = known[path] if path in known else await run_sync(is_unread, path)
+
+    def _look(self) -> dict[Path, int]:
+        """Return the spools. Blocks. Raises `OSError`."""
+        announced(str(self._directory), self._socket)  # removes those of killed publishers
+        self._quarantined = spools(quarantine_folder(self._directory))
+        return spools(self._directory)
 
     def statistics(self) -> dict[str, Any]:
         """Return the statistics as of the last run. Spools in use count as waiting."""

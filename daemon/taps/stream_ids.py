@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 from tooltap.traces.recording.compressed import plain_path
 
@@ -12,10 +11,15 @@ MAX_NAME = 160
 """Longest name in a stream id: leaves room for hashes and a number within the limit of 200 characters."""
 
 
+_OTHERS = re.compile(r"[^A-Za-z0-9._~-]")
+
+
 def stream_name(path: str) -> str:
     """The base name without its extension, in the characters a stream id may have. Compression does not change it."""
-    name = "stdin" if path == "-" else Path(plain_path(path)).stem
-    return re.sub(r"[^A-Za-z0-9._~-]", "-", name)[:MAX_NAME] or "stream"
+    name = "stdin" if path == "-" else os.path.basename(plain_path(path).rstrip("/"))
+    if 0 < (dot := name.rfind(".")) < len(name) - 1:  # as `Path.stem`, which takes longer than all the rest
+        name = name[:dot]
+    return _OTHERS.sub("-", name)[:MAX_NAME] or "stream"
 
 
 def recording_id(path: str) -> str:

@@ -26,6 +26,7 @@ from tooltap.daemon.journal.interface import (
     Commit,
     Committed,
     CorruptError,
+    FilePosition,
     Journal,
     JournalError,
     OutputSlice,
@@ -359,6 +360,9 @@ class SqliteJournal(Journal):
 
     async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
         return await self._query(streams.streams, state, limit, self._damages)
+
+    async def file_positions(self) -> list[FilePosition]:
+        return await self._query(streams.file_positions, self._damages)
 
     async def count_streams(self, *states: StreamState) -> int:
         return await self._query(streams.count_streams, states, self._damages)

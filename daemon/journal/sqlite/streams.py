@@ -9,11 +9,11 @@ the end; the publisher has to send the lines after it again.
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
-from tooltap.daemon.journal.interface import StoredStream, StreamInfo
+from tooltap.daemon.journal.interface import FilePosition, StoredStream, StreamInfo
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt, read_transaction
 from tooltap.daemon.journal.sqlite.tables import lines_of, row_sum, stream_sum, tail_sum
 from tooltap.protocol.events import decode
@@ -31,6 +31,9 @@ SET state=excluded.state, lines=excluded.lines, updated=excluded.updated, expire
 # Created at import: two threads that decode a type for the first time at once crash msgspec 0.22.
 _tail_decoder = msgspec.msgpack.Decoder(list[Input])
 _info_decoder = msgspec.json.Decoder(StreamInfo)
+_position_decoder = msgspec.json.Decoder(FilePosition)
+
+T = TypeVar("T")
 
 _STATES: tuple[StreamState, ...] = get_args(StreamState)
 _COLUMNS = "streams.stream, state, lines, updated, info, expired, followed, streams.checksum"
@@ -97,17 +100,22 @@ def _tail(stream: str, rows: list[Any], lines: int) -> tuple[list[Input], int]:
 
 def _info(row: tuple[Any, ...]) -> StreamInfo | None:
     """Decode a row of `streams`; None if it is damaged."""
+    if (info := _decoded(row, _info_decoder)) is not None:
+        info.state, info.updated, info.expired = row[1], row[3], bool(row[5])
+    return info
+
+
+def _decoded(row: tuple[Any, ...], decoder: msgspec.json.Decoder[T]) -> T | None:
+    """Decode the `info` of a row; None if the row is damaged."""
     if tuple(map(type, row)) != _TYPES:
         return None
     stream, state, lines, updated, data, expired, followed, checksum = row
     if checksum != stream_sum(stream, state, lines, updated, followed, data, expired):
         return None
     try:
-        info = _info_decoder.decode(data)
+        return decoder.decode(data)
     except (UnicodeDecodeError, msgspec.MsgspecError):
         return None
-    info.state, info.updated, info.expired = state, updated, bool(expired)
-    return info
 
 
 def _is_known(connection: sqlite3.Connection, stream: str, damages: Damages) -> bool:
@@ -178,6 +186,20 @@ def streams(
         (state, -1 if limit is None else limit),
     )
     return _infos(connection, rows, damages)
+
+
+def file_positions(connection: sqlite3.Connection, damages: Damages) -> list[FilePosition]:
+    """See `Journal.file_positions`. Sorting here is faster than reading rows by an index."""
+    rows = damages.rows(connection, "streams", f"SELECT {_COLUMNS} FROM streams{{}}", ())
+    found = []
+    for row in rows:
+        if (position := _decoded(row, _position_decoder)) is not None:
+            position.updated = row[3]
+            found.append(position)
+        else:  # it is damaged
+            infos = _infos(connection, [row], damages)
+            found += [msgspec.convert(info, FilePosition, from_attributes=True) for info in infos]
+    return sorted(found, key=lambda one: one.updated, reverse=True)
 
 
 def streams_of(connection: sqlite3.Connection, session: str, damages: Damages) -> list[StreamInfo]:

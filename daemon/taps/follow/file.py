@@ -35,7 +35,7 @@ from anyio import to_thread
 from tooltap.daemon.ingest.connection import IngestConnection
 from tooltap.daemon.ingest.offload import Normalized
 from tooltap.daemon.ingest.streams import Streams
-from tooltap.daemon.journal.interface import Journal, StreamInfo
+from tooltap.daemon.journal.interface import FilePosition, Journal, StreamInfo
 from tooltap.daemon.sessions.joining import is_file, names_session
 from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.system.clock import Clock
@@ -133,7 +133,7 @@ def is_document(path: str) -> bool:
     return path.endswith(".json")
 
 
-def read_to(info: StreamInfo, store: Store) -> int:
+def read_to(info: StreamInfo | FilePosition, store: Store) -> int:
     """Return the position up to which a stream has read: rows of a database, or bytes of a file (lines and
     newlines)."""
     return info.lines if store.database else info.statistics.bytes + info.statistics.lines

@@ -1,6 +1,6 @@
 """The follower: ingests the session files of agents, however the agents were started.
 
-One thread per folder reports changed files (`watch.py`). The follower reads files in turns, so that a long one does not
+One thread reports changed files (`watch.py`). The follower reads files in turns, so that a long one does not
 delay others. A limited number of files is open at a time; of all others only size and time are kept.
 
     changed ──▶ fresh ──┐
@@ -34,7 +34,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from tooltap.daemon.ingest.streams import Streams
-from tooltap.daemon.journal.interface import Journal, JournalError, StreamInfo
+from tooltap.daemon.journal.interface import FilePosition, Journal, JournalError, StreamInfo
 from tooltap.daemon.sessions.joining import is_file
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
@@ -54,12 +54,13 @@ from tooltap.daemon.taps.follow.file import (
 )
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.stores import ROW_BYTES, Found, ReplacedError, Root, roots
-from tooltap.daemon.taps.follow.watch import Watch
+from tooltap.daemon.taps.follow.watch import Watcher
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import ErrorFrame, FrameError
 from tooltap.protocol.replies import RereadResult
 from tooltap.protocol.stats import BackfillStatistics, FollowStatistics
+from tooltap.traces.recording.compressed import plain_path
 
 OPEN_FILES = 64
 """Most files open at once. The positions in all others are in the journal."""
@@ -118,8 +119,10 @@ class Follower:
         """Limit of the backfill, in ms since the epoch: an older file that is not in the journal is ignored until it
         changes."""
         self._read_to: dict[str, tuple[int, int | None]] = {}
-        """Stream of a file that has not been reported yet -> position up to which it was read, and the time of its last
-        line."""
+        """File that has not been reported yet -> position up to which it was read, and the time of its last line. The
+        file is a path before compression, or the id of a stream that does not say where its file was."""
+        self._are_nameless = False
+        """Whether some of these streams do not say where their files were."""
         self._entries: dict[str, Entry] = {}
         self._queues = Queues(self._entries)
         self._backfill = Backfill(len(self._roots))
@@ -134,32 +137,40 @@ class Follower:
         """Open files, least recently read first."""
         self._troubles: set[str] = set()
         """Files whose problem has been logged."""
+        self._unwatched: dict[str, str] = {}
+        """Folder that cannot be watched -> reason."""
         self._wake = anyio.Event()
 
     async def run(self) -> None:
         """Follow until cancelled. Raises only on internal errors; it may be called again then."""
         await self._forget()
-        stores = {root.place.dialect: root.place for root in self._roots}
-        self._read_to = {}
-        for info in await self._streams():  # newest first
-            if info.asked_dialect in stores and is_file(info):
-                name = info.stream if info.path is None else real_path_id(info.path)
-                self._read_to.setdefault(name, (read_to(info, stores[info.asked_dialect]), info.last_t))
-        _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
-        stop = threading.Event()
-        threads = [threading.Thread(target=self._watch, args=(root, stop), daemon=True) for root in self._roots]
-        for thread in threads:
-            thread.start()
+        known = threading.Event()
+        watcher = self._watcher(known)
+        thread = threading.Thread(target=watcher.run, name="follow", daemon=True)
+        thread.start()  # listing takes as long as reading the positions
         try:
+            await self._load_positions()
+            known.set()
             async with anyio.create_task_group() as self._tasks:
                 while True:
                     await self._work()
                     await self._wait()
         finally:
-            stop.set()
+            known.set()
+            watcher.stop()
             with anyio.CancelScope(shield=True):
-                for thread in threads:
-                    await to_thread.run_sync(thread.join)
+                await to_thread.run_sync(thread.join)
+            watcher.close()
+
+    async def _load_positions(self) -> None:
+        stores = {root.place.dialect: root.place for root in self._roots}
+        self._read_to, self._are_nameless = {}, False
+        for info in await self._positions():  # newest first
+            if info.asked_dialect in stores and is_file(info):
+                name = info.stream if info.path is None else plain_path(info.path)
+                self._are_nameless = self._are_nameless or info.path is None
+                self._read_to.setdefault(name, (read_to(info, stores[info.asked_dialect]), info.last_t))
+        _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
 
     async def _forget(self) -> None:
         """Forget all files: they will be reported again, and resumed at their positions in the journal."""
@@ -169,10 +180,10 @@ class Follower:
             kept.clear()
         self._backfill = Backfill(len(self._roots))
 
-    async def _streams(self) -> list[StreamInfo]:
+    async def _positions(self) -> list[FilePosition]:
         while True:
             try:
-                return await self._journal.streams()
+                return await self._journal.file_positions()
             except JournalError as error:
                 _log.warning("nothing can be followed yet", reason=str(error))
                 await anyio.sleep(RETRY)
@@ -184,6 +195,7 @@ class Follower:
             waiting=self._queues.postponed + sum(entry.queued for entry in self._entries.values()),
             agents=dict(Counter(entry.root.agent for entry in self._entries.values())),
             backfill=self._backfill.statistics(),
+            unwatched=dict(self._unwatched),
         )
 
     async def reread(self, sessions: Collection[str] | None, agents: Collection[str] | None) -> RereadResult:
@@ -222,25 +234,34 @@ class Follower:
             name = name.rpartition("~")[0]
         return paths.get(name)
 
-    # -- reports of the threads ---------------------------------------------------------------------------------
+    # -- reports of the thread ----------------------------------------------------------------------------------
 
-    def _watch(self, root: Root, stop: threading.Event) -> None:
-        absent: int | None = None
-        listed = self._setting.clock()
+    def _watcher(self, known: threading.Event) -> Watcher:
+        """`known`: set when the positions in all files are known, before which no file is reported."""
+        begun = self._setting.clock()
+        listed: set[Root] = set()
 
-        def found(files: Iterable[Found]) -> None:
-            nonlocal absent
+        def found(root: Root, files: Iterable[Found]) -> None:
+            known.wait()
+            absent = begun if root in listed else None  # what the first listing did not have
             everything = sorted(files, key=lambda one: one.mtime, reverse=True)
             for start in range(0, len(everything), CHUNK):
                 self._loop.call_soon_threadsafe(self._notice_all, root, everything[start : start + CHUNK], absent)
-            if absent is None:
+            if root not in listed:
+                listed.add(root)
                 self._loop.call_soon_threadsafe(self._backfill.listed)
-            absent = listed  # what the first listing did not have
 
         def trouble(error: OSError) -> None:
             self._loop.call_soon_threadsafe(self._complain, error.filename, error.strerror or str(error))
 
-        Watch(root, self._follow.polling, RESCAN, stop, found, trouble).run()
+        def unwatched(folder: str, reason: str) -> None:
+            self._loop.call_soon_threadsafe(self._note_unwatched, folder, reason)
+
+        return Watcher(self._roots, self._follow.polling, RESCAN, found, trouble, unwatched)
+
+    def _note_unwatched(self, folder: str, reason: str) -> None:
+        self._unwatched[folder] = reason
+        self._complain(folder, f"listed periodically, because it cannot be watched: {reason}")
 
     def _notice_all(self, root: Root, files: list[Found], absent: int | None) -> None:
         for found in files:
@@ -271,7 +292,9 @@ class Follower:
     def _unread(self, found: Found) -> int | None:
         """Return the number of bytes (or rows) to read of a file that is reported for the first time; None if it is not
         read, because it is complete or too old."""
-        known = self._read_to.pop(real_path_id(found.path), None)
+        known = self._read_to.pop(plain_path(found.path), None)
+        if known is None and self._are_nameless:
+            known = self._read_to.pop(real_path_id(found.path), None)
         if known is None:
             return found.size if found.mtime_ms >= self._oldest else None
         offset, t = known

@@ -337,11 +337,19 @@ def roots(
     return list(found.values())
 
 
-def scan(root: Root, folder: str, trouble: Callable[[OSError], None]) -> Iterator[Found]:
-    """List the session files in `folder` and below, also behind one link of the user's own."""
+def scan(
+    root: Root,
+    folder: str,
+    trouble: Callable[[OSError], None],
+    watch: Callable[[str, str], None] = lambda path, name: None,
+) -> Iterator[Found]:
+    """List the session files in `folder` and below, also behind one link of the user's own. `watch` is called with each
+    folder before it is listed, and with what a linked file leads to: with its path, and the name that changes of it
+    have."""
     folders = [(folder, os.path.realpath(folder) != folder)]
     while folders:
         place, is_linked = folders.pop()
+        watch(place, place)
         try:
             with os.scandir(place) as entries:
                 for entry in entries:
@@ -351,6 +359,8 @@ def scan(root: Root, folder: str, trouble: Callable[[OSError], None]) -> Iterato
                         if entry.is_dir():
                             folders.append((entry.path, is_linked or entry.is_symlink()))
                         elif _is_followed(root, entry.path) and entry.is_file():
+                            if entry.is_symlink():
+                                watch(os.path.realpath(entry.path), entry.path)
                             yield _look(root, entry.path)
                     except FileNotFoundError:  # it has just been deleted
                         continue
@@ -362,14 +372,22 @@ def scan(root: Root, folder: str, trouble: Callable[[OSError], None]) -> Iterato
             trouble(error)
 
 
-def look_at(root: Root, path: str, trouble: Callable[[OSError], None]) -> Iterator[Found]:
-    """List the session files that a change at this path may concern. A deleted file has size and time 0."""
+def look_at(
+    root: Root,
+    path: str,
+    trouble: Callable[[OSError], None],
+    watch: Callable[[str, str], None] = lambda path, name: None,
+) -> Iterator[Found]:
+    """List the session files that a change at this path may concern. A deleted file has size and time 0. `watch`: as
+    for `scan`."""
     if os.path.realpath(path) != path and not _is_reachable(root, path):
         return
     path = root.session_of(path)
     if os.path.isdir(path):
-        yield from scan(root, path, trouble)
+        yield from scan(root, path, trouble, watch)
     elif _is_followed(root, path):
+        if os.path.islink(path):
+            watch(os.path.realpath(path), path)
         try:
             yield _look(root, path)
         except FileNotFoundError:

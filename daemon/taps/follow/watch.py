@@ -1,9 +1,10 @@
-"""Watches a folder or database in which an agent stores its sessions: reports all sessions in it, and then changes.
+"""Watches the folders and databases in which agents store their sessions: reports all sessions in them, then changes.
 
-Each watch has its own thread, because watching and listing thousands of folders takes time. Changes may be missed
-between listing and watching, or when the system's queue overflows. So the folder is listed again periodically
-(`rescan`), without reading files. Watching a folder includes those that are linked in it, but not single files, so
-these are watched themselves. A database is polled without opening it, and its sessions are listed after each commit.
+One thread watches all of them, so that an idle daemon wakes once a second: to see whether a folder is there, or another
+one. Each folder is watched before it is listed, so that nothing between the two is missed. It is listed again
+periodically (`rescan`), without reading files, for changes that the system did not report, and where the system says
+that it dropped some. A folder that cannot be watched is listed periodically instead. A database is looked at without
+opening it, often while it changes, and its sessions are listed after each commit.
 """
 
 from __future__ import annotations
@@ -12,139 +13,198 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
-
-from watchfiles import Change, watch
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 
 from tooltap.daemon.system.logs import faults
+from tooltap.daemon.taps.follow.notify import Notifier, is_below, notifier
 from tooltap.daemon.taps.follow.stores import Database, Found, Root, look_at, scan
 from tooltap.normalizers.stream.reset import place_of
 
-DEBOUNCE_MS = 50
-STEP_MS = 20
-TIMEOUT_MS = 1_000
-"""Milliseconds after which a watch without changes returns, to check for a rescan."""
-POLL = 1.0
-"""Seconds between listings of a folder that cannot be watched."""
+PERIOD = 1.0
+"""Seconds between two looks at each folder and database, and between listings of a folder that cannot be watched."""
 RETRY = 5.0
-"""Seconds until a folder is listed again after an internal error."""
+"""Seconds until a place is listed again after an error."""
 STEP = 0.05
-"""Polling interval of a database, in seconds."""
-ABSENT_STEP = 1.0
-"""Polling interval in seconds while there is no database."""
-LIST_RETRY = 1.0
-"""Seconds after which a failed listing of a database is retried: a new one may have no tables yet."""
+"""Seconds between two looks at a database that has changed within `ACTIVE`."""
+ACTIVE = 2.0
+POLL_SHARE = 0.1
+"""Most of the time that is spent listing a folder that cannot be watched."""
+RESCAN_SHARE = 0.002
+"""Most of the time that is spent listing a watched folder again."""
 
 
-class Watch(NamedTuple):
-    """Watch of one folder or database; `run` ends when `stop` is set. It waits for a place that does not exist yet."""
-
+@dataclass(slots=True)
+class _Place:
     root: Root
-    polling: bool
-    rescan: float
-    """Seconds between two full listings."""
-    stop: threading.Event
-    found: Callable[[Iterable[Found]], None]
-    """Called with all sessions, and again with those that may have changed."""
-    trouble: Callable[[OSError], None]
-    """Called with errors of listing and watching."""
+    is_polled: bool
+    identity: tuple[int, int] | None = None
+    """Device and inode of the folder that was listed; None if it was absent."""
+    state: object = None
+    """State of the database when it was listed."""
+    due: float = -math.inf
+    """Monotonic time of the next listing."""
+    active: float = -math.inf
+    """Monotonic time until which a database is looked at often."""
+
+
+class Watcher:
+    """Watches roots: `run` returns after `stop`. It waits for places that do not exist yet."""
+
+    def __init__(
+        self,
+        roots: Iterable[Root],
+        polling: bool,
+        rescan: float,
+        found: Callable[[Root, Iterable[Found]], None],
+        trouble: Callable[[OSError], None],
+        unwatched: Callable[[str, str], None],
+    ) -> None:
+        """`rescan`: least seconds between two full listings. The functions are called in the thread of `run`. `found`:
+        with all sessions of a root, and again with those that may have changed; `trouble`: with errors of listing;
+        `unwatched`: with a folder that cannot be watched, and the reason."""
+        self._places = [_Place(root, polling) for root in roots]
+        self._rescan = rescan
+        self._found = found
+        self._trouble = trouble
+        self._unwatched = unwatched
+        self._stopping = threading.Event()
+        self._notifier: Notifier | None = None
+        self._reason = ""
+        """Why nothing can be watched."""
+        try:
+            self._notifier = notifier()
+        except OSError as error:
+            self._reason = error.strerror or str(error)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._notifier is not None:
+            self._notifier.wake()
+
+    def close(self) -> None:
+        """Call this after `run` has returned."""
+        if self._notifier is not None:
+            self._notifier.close()
 
     def run(self) -> None:
-        if isinstance(self.root.reader, Database):
-            self._run_database(self.root.reader)
-        else:
-            self._run_folder()
+        looked = -math.inf
+        while not self._stopping.is_set():
+            now = time.monotonic()
+            is_due = now >= looked + PERIOD
+            looked = now if is_due else looked
+            for place in self._places:
+                if is_due or place.active > now or place.due == -math.inf:
+                    self._try(place, partial(self._look, place))
+            now = time.monotonic()
+            is_active = any(place.active > now for place in self._places)
+            for place, paths in self._wait(STEP if is_active else max(0.0, looked + PERIOD - now)):
+                self._try(place, partial(self._look_at, place, paths))
 
-    def _run_folder(self) -> None:
-        path, polling = self.root.path, self.polling
-        while not self.stop.is_set():
-            try:
-                files = list(scan(self.root, path, self.trouble))
-                self.found(files)
-                identity = _identity(path)
-                if polling or identity is None:
-                    # watchfiles can poll as well, but misses the second of two changes within a second (1.3).
-                    self.stop.wait(POLL)
-                    continue
-                try:
-                    self._watch(identity, _linked(files))
-                except FileNotFoundError:
-                    pass  # the folder is gone, or a linked file: wait for another one
-                except (OSError, RuntimeError) as error:  # the limit of watches is reached, or the file system has none
-                    self.trouble(OSError(None, f"listed periodically, because it cannot be watched: {error}", path))
-                    polling = True
-            except Exception as error:  # an internal error
-                faults.note("listing a folder failed; it is tried again later", place_of(error), error, folder=path)
-                self.stop.wait(RETRY)
+    def _try(self, place: _Place, work: Callable[[], None]) -> None:
+        """Contain errors, so that one place does not affect the others."""
+        try:
+            if not self._stopping.is_set():
+                work()
+        except Exception as error:  # an internal error
+            path = place.root.path
+            faults.note("listing a folder failed; it is tried again later", place_of(error), error, folder=path)
+            place.due = time.monotonic() + RETRY
 
-    def _watch(self, identity: tuple[int, int], linked: Mapping[str, Sequence[str]]) -> None:
-        """Watch until the path has a different folder, or there are other links. `linked`: see `_linked`."""
-        path = self.root.path
-        links = {link for several in linked.values() for link in several}
-        listed = -math.inf  # something may have changed before the watch was set
-        for changes in watch(
-            path,
-            *linked,
-            watch_filter=None,
-            debounce=DEBOUNCE_MS,
-            step=STEP_MS,
-            stop_event=self.stop,
-            rust_timeout=TIMEOUT_MS,
-            yield_on_timeout=True,
-            force_polling=False,
-            ignore_permission_denied=True,
-        ):
-            names = [name for _, changed in sorted(changes) for name in linked.get(changed, (changed,))]
-            if names:
-                self.found(one for name in names for one in look_at(self.root, name, self.trouble))
-            if time.monotonic() - listed >= self.rescan:
-                listed = time.monotonic()
-                files = list(scan(self.root, path, self.trouble))
-                self.found(files)
-                if _linked(files) != linked:
-                    return
-            # A new folder may have got the number of the deleted one.
-            if (Change.deleted, path) in changes or _identity(path) != identity:
-                return
-            # A linked file was replaced, or another one was linked.
-            is_gone = any(kind is Change.deleted and changed in linked for kind, changed in changes)
-            if is_gone or any(name not in links and os.path.islink(name) for name in names):
-                return
+    def _look(self, place: _Place) -> None:
+        """List a place if it is due, has become another folder, or has a database with a new commit."""
+        root = place.root
+        identity = _identity(root.path)
+        is_other = identity != place.identity
+        if is_other:
+            self._forget(place)
+            place.identity = identity
+        if isinstance(root.reader, Database):
+            self._look_at_database(place, root.reader, is_other)
+        elif is_other or time.monotonic() >= place.due:
+            begun = time.monotonic()
+            self._found(root, list(scan(root, root.path, self._trouble, partial(self._watch, place))))
+            least, share = (0.0, POLL_SHARE) if place.is_polled else (self._rescan, RESCAN_SHARE)
+            place.due = begun + max(least, (time.monotonic() - begun) / share)
 
-    def _run_database(self, database: Database) -> None:
-        listed: object = ()
-        due = 0.0
-        while not self.stop.is_set():
-            state = database.state
-            if state == listed and time.monotonic() < due:
-                self.stop.wait(ABSENT_STEP if state is None else STEP)
-                continue
-            troubles: list[OSError] = []
-            try:
-                self.found([one for one in database.list_sessions(troubles.append) if self.root.match(one.path)])
-            except Exception as error:  # an internal error
-                faults.note(
-                    "listing a database failed; it is tried again later", place_of(error), error, folder=self.root.path
-                )
-                self.stop.wait(LIST_RETRY)
-            else:
-                for trouble in troubles:
-                    if "no such table" not in str(trouble):
-                        self.trouble(trouble)
-                if troubles:
-                    self.stop.wait(LIST_RETRY)
-                else:
-                    listed, due = state, time.monotonic() + self.rescan
+    def _look_at_database(self, place: _Place, database: Database, is_other: bool) -> None:
+        folder = place.root.path
+        if is_other and place.identity is not None and self._notifier is not None and not self._notifier.is_recursive:
+            with suppress(OSError):  # it is looked at anyway, only less often
+                self._notifier.watch(folder, folder)
+        begun, state = time.monotonic(), database.state
+        if state == place.state and begun < place.due:
+            return
+        if state != place.state:
+            place.state, place.active = state, begun + ACTIVE
+        troubles: list[OSError] = []
+        self._found(place.root, [one for one in database.list_sessions(troubles.append) if place.root.match(one.path)])
+        for trouble in troubles:
+            if "no such table" not in str(trouble):  # a new one may have none yet
+                self._trouble(trouble)
+        place.due = begun + (RETRY if troubles else max(self._rescan, (time.monotonic() - begun) / RESCAN_SHARE))
 
+    def _look_at(self, place: _Place, paths: Iterable[str]) -> None:
+        """Report what changes at these paths concern."""
+        root, watch = place.root, partial(self._watch, place)
+        if isinstance(root.reader, Database):
+            place.active = time.monotonic() + ACTIVE
+            return
+        self._found(root, (one for path in paths for one in look_at(root, path, self._trouble, watch)))
 
-def _linked(files: Iterable[Found]) -> dict[str, list[str]]:
-    """Return the files that single links among these lead to, and the links to each."""
-    linked: dict[str, list[str]] = {}
-    for one in files:
-        if os.path.islink(one.path):
-            linked.setdefault(os.path.realpath(one.path), []).append(one.path)
-    return linked
+    def _wait(self, seconds: float) -> list[tuple[_Place, list[str]]]:
+        """Wait for changes, and return their paths by place. If some were dropped, all places are due."""
+        if self._notifier is None:
+            self._stopping.wait(seconds)
+            return []
+        try:
+            changes = self._notifier.wait(seconds)
+        except OSError as error:
+            for place in self._places:
+                self._poll(place, error.strerror or str(error))
+            return []
+        changed = []
+        for place in self._places:
+            path = place.root.path
+            if changes.missed:
+                place.due = -math.inf
+            if path in changes.paths:  # a new folder may have got the number of the deleted one
+                place.identity, place.due = None, -math.inf
+            if paths := [one for one in changes.paths if one != path and is_below(one, path)]:
+                changed.append((place, paths))
+        return changed
+
+    def _watch(self, place: _Place, path: str, name: str) -> None:
+        """Watch a folder or file of a place; if that is impossible, list the place periodically."""
+        if place.is_polled:
+            return
+        if self._notifier is None:
+            self._poll(place, self._reason)
+            return
+        try:
+            self._notifier.watch(path, name)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):  # listing says what is wrong
+            pass
+        except OSError as error:
+            self._poll(place, error.strerror or str(error))
+
+    def _poll(self, place: _Place, reason: str) -> None:
+        if not (place.is_polled or isinstance(place.root.reader, Database)):
+            place.is_polled, place.due = True, time.monotonic()
+            self._forget(place)
+            self._unwatched(place.root.path, reason)
+
+    def _forget(self, place: _Place) -> None:
+        """Watch nothing of a place. What another one has in common with it is watched again."""
+        if self._notifier is None:
+            return
+        path = place.root.path
+        self._notifier.forget(path)
+        for other in self._places:
+            if other is not place and (is_below(path, other.root.path) or is_below(other.root.path, path)):
+                other.due = -math.inf
 
 
 def _identity(path: str) -> tuple[int, int] | None:

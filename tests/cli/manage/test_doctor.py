@@ -25,8 +25,9 @@ from tests.daemon.running import Running, running
 from tests.daemon.taps.following import CLAUDE, CODEX
 from tests.test_layout import ROOT
 from tooltap import __version__
-from tooltap.daemon.doctor import EXTRAS, drift, search_index
+from tooltap.daemon.doctor import EXTRAS, drift, search_index, sessions, troubles
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.normalizers.catalog.registry import agents
 
 WELCOME = {
@@ -411,6 +412,24 @@ def test_following_is_advised_where_it_is_not_done(home: Path, agents: list[str]
 
     (claude,) = [one for one in found if one.text.startswith("claude has")]
     assert claude.advice == ("" if agents else "`tooltap serve --follow claude` publishes them.")
+
+
+def test_files_that_a_daemon_has_not_listed_yet_need_no_other_daemon(home: Path) -> None:
+    """It follows every agent."""
+    write(home / ".claude" / "projects" / "-ws" / "a.jsonl")
+    statistics = {"following": {"agents": {}}, "limits": {"follow": {"agents": ["all"]}}}
+
+    (claude,) = [one for one in sessions(Follow(), statistics) if one.text.startswith("claude has")]
+    assert claude.advice is None
+
+
+def test_folder_that_cannot_be_watched_is_a_problem() -> None:
+    [found] = troubles({"following": {"unwatched": {"/h/.claude/projects": "the limit of watches is reached"}}})
+
+    assert found.level == "problem"
+    assert found.text == (
+        "the daemon cannot watch /h/.claude/projects, and lists it periodically: the limit of watches is reached"
+    )
 
 
 def test_drift_is_counted_in_words() -> None:

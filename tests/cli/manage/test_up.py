@@ -9,9 +9,11 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -19,6 +21,8 @@ from click import ClickException
 
 from tests.cli.command import COMMAND, TIMEOUT, sentence
 from tests.daemon.constants import VARIABLE, program
+from tests.daemon.running import running
+from tests.daemon.taps.following import CLAUDE, append, lines_of, moved_to_now
 from tests.newcomer import Home, fill, measure, stored, up
 from tests.test_layout import ROOT
 from tooltap.cli.common import terminal
@@ -110,8 +114,67 @@ def test_no_login_where_no_terminal_shows_it(home: Home) -> None:
         assert daemon.wait(TIMEOUT) == 0
 
     text = output.read_text()
+    assert "{" not in text
     assert re.search(r"^page: http://127\.0\.0\.1:\d+ \(`tooltap serve link` prints ", text, re.MULTILINE)
     assert "#login" not in text
+
+
+def test_terminal_has_no_log(home: Home) -> None:
+    """It is in a file, unless it is asked for."""
+    (home.path / ".config" / "tooltap").mkdir(parents=True)
+    (home.path / ".config" / "tooltap" / "tooltap.toml").write_text('log_level = "info"\n')
+    quiet = Terminal(home, "--no-open")
+    quiet.until("0 sessions")
+    assert quiet.end() == 0
+    verbose = Terminal(home, "--no-open", "--verbose")
+    verbose.until("listening")
+    assert verbose.end() == 0
+
+    assert "listening" not in quiet.shown
+    log = home.path / ".local" / "share" / "tooltap" / "up.log"
+    assert [json.loads(line)["event"] for line in log.read_text().splitlines()].count("listening") == 1
+
+
+def test_drift_is_one_sentence() -> None:
+    found = [("alarm", "codex"), ("note", "pi"), ("alarm", "claude"), ("alarm", "codex")]
+    statistics = {"drift": {"findings": [{"severity": severity, "provider": agent} for severity, agent in found]}}
+
+    assert product._drifted(statistics) == (
+        "some output of claude, codex is new to this version: `tooltap drift` shows it"
+    )
+    assert product._drifted({}) == ""
+
+
+def test_progress_comes_by_subscription(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """When all is read, the daemon is asked only after an event."""
+    monkeypatch.setattr(product, "CALM", 3_600.0)
+    monkeypatch.setattr(product, "PERIOD", 0.01)
+    waiting = SimpleQueue[None]()
+    wait = product._News.wait
+
+    def note(news: product._News, seconds: float) -> None:
+        waiting.put(None)
+        wait(news, seconds)
+
+    monkeypatch.setattr(product._News, "wait", note)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    projects = tmp_path / "claude" / "projects" / "-ws"
+    projects.mkdir(parents=True)
+    ended = threading.Event()
+    shown = ""
+    with running(tmp_path, follow={"agents": ["claude"], "grace": 0.0}) as daemon:
+        showing = threading.Thread(target=product.show_progress, args=(daemon.path, ended))
+        showing.start()
+        waiting.get(timeout=SLOW)
+        append(projects / "a.jsonl", moved_to_now(lines_of(CLAUDE)))
+        while "1 session · all stored sessions read" not in shown:
+            waiting.get(timeout=SLOW)
+            shown += capsys.readouterr().err
+        ended.set()
+    showing.join(SLOW)
+    assert not showing.is_alive()
 
 
 def test_daemon_without_a_page_is_one_sentence(home: Home) -> None:
@@ -142,7 +205,7 @@ def test_port_that_was_taken_meanwhile(found: list[str], used: bool, monkeypatch
     left = iter(found)
     monkeypatch.setattr("tooltap.cli.manage.up._free_address", lambda: next(left))
     with nullcontext() if used else pytest.raises(ClickException, match="Address already in use"):
-        product._start(opens=False, socket=None)
+        product._start(opens=False, verbose=True, socket=None)
 
     assert tried == (found if used else found[:1])
 
@@ -195,17 +258,20 @@ def test_browser_opens_where_somebody_sees_it(
 BACKFILL = {"files": 8, "filesDone": 2, "bytes": 200, "bytesDone": 50, "complete": False}
 DONE = {**BACKFILL, "complete": True}
 NOTHING = {**DONE, "files": 0}
+LISTING = {**NOTHING, "complete": False}
 
 
 @pytest.mark.parametrize(
     ("progress", "live", "text"),
     [
-        (Progress(1, False, 0, 0, 0.0, None, None), True, "1 session · 0 events/s"),
-        (Progress(1_000, True, 2, 0, 1.5, None, None), False, "more than 1,000 sessions · 2 running"),
-        (Progress(3, False, 0, 1, 1.5, None, None), False, "3 sessions · 1 waiting for you"),
-        (Progress(3, False, 0, 0, 9.0, BACKFILL, None), False, "3 sessions · 2 of 8 stored files read (25 %)"),
-        (Progress(3, False, 0, 0, 0.0, DONE, "disk full"), False, "3 sessions · all stored sessions read · disk full"),
-        (Progress(0, False, 0, 0, 0.0, NOTHING, None), False, "0 sessions"),
+        (Progress(1, 0, 0, 0.0, None, None), True, "1 session"),
+        (Progress(1_000, 2, 0, 1_200.5, None, None), True, "1,000 sessions · 2 running · 1,200 events/s"),
+        (Progress(3, 0, 1, 1.5, None, None), False, "3 sessions · 1 waiting for you"),
+        (Progress(3, 0, 0, 9.0, BACKFILL, None), False, "3 sessions · 2 of 8 stored files read (25 %)"),
+        (Progress(3, 0, 0, 0.0, LISTING, None), False, "3 sessions · looking for stored sessions"),
+        (Progress(3, 0, 0, 0.0, DONE, "disk full"), False, "3 sessions · all stored sessions read · disk full"),
+        (Progress(3, 0, 0, 0.0, NOTHING, None), False, "3 sessions · all stored sessions read"),
+        (Progress(0, 0, 0, 0.0, NOTHING, None), False, "0 sessions"),
     ],
 )
 def test_line(progress: Progress, live: bool, text: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +269,24 @@ async def test_an_error_of_reading_once_is_no_damage(path: Path, monkeypatch: py
     assert await journal.suspend_all() == 1
     assert journal.statistics()["damages"] == 0
     await journal.close()
+
+
+async def test_positions_in_files_are_those_of_the_streams(path: Path) -> None:
+    """Newest first; that of a damaged row is taken from what is intact."""
+    journal = await SqliteJournal.open(path)
+    for stream, updated in (("a", 5), ("b", 7), ("c", 6)):
+        await journal.commit(commit(stream=stream, updated=updated))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE streams SET checksum=0 WHERE stream='a'")
+    positions, infos = await journal.file_positions(), await journal.streams()
+    slow = await Journal.file_positions(journal)
+    await journal.close()
+
+    assert [one.stream for one in positions[:2]] == ["b", "c"]
+    assert sorted(positions, key=lambda one: one.stream) == sorted(slow, key=lambda one: one.stream)
+    assert [(one.lines, one.statistics.lines, one.updated) for one in positions[:2]] == [
+        (info.lines, info.statistics.lines, info.updated) for info in infos if info.stream in "bc"
+    ]
 
 
 async def test_restart_suspends_open_streams(path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import math
 import os
 import shutil
 import sys
@@ -19,6 +21,7 @@ from tests.daemon.running import TIMEOUT, Running, running
 from tests.daemon.taps.following import (
     CLAUDE,
     CLAUDE_SESSION,
+    CODEX,
     Follower,
     append,
     lines_of,
@@ -29,8 +32,9 @@ from tests.daemon.taps.following import (
 )
 from tooltap.daemon.taps.follow import stores
 from tooltap.daemon.taps.follow import watch as follow_watch
+from tooltap.daemon.taps.follow.notify import Asked, Changes, Inotify, Notifier
 from tooltap.daemon.taps.follow.stores import Found, Root
-from tooltap.daemon.taps.follow.watch import Watch
+from tooltap.daemon.taps.follow.watch import Watcher
 from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.normalizers.catalog.registry import stores as stores_of_agents
 
@@ -251,57 +255,142 @@ def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypa
     assert stats["following"]["open"] == 3
 
 
-def test_unwatchable_folder_is_polled(projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error is simulated, because the limit of watches is the system's."""
+class Limited(Inotify):
+    """The system's limits, simulated: they are the user's."""
 
-    def watch(*paths: str, **options: Any) -> None:
-        raise OSError("OS file watch limit reached.")
+    watches = 0
 
-    monkeypatch.setattr(follow_watch, "watch", watch)
+    def watch(self, path: str, name: str) -> None:
+        super().watch(path, name)
+        if len(self._names) > self.watches:
+            raise OSError(errno.ENOSPC, "the limit of watches is reached", path)
+
+
+def test_folder_above_the_limit_of_watches_is_polled(
+    projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only this one, and it is said once. The other one has the watches."""
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    rollouts = tmp_path / "codex" / "sessions"
+    rollouts.mkdir(parents=True)
+    monkeypatch.setattr(Limited, "watches", 1)
+    monkeypatch.setattr(follow_watch, "notifier", Limited)
+    with capture_logs() as log, following(tmp_path, agents=["claude", "codex"]) as daemon:
+        append(projects / "a.jsonl", [LINES[2]])
+        append(rollouts / "rollout-a.jsonl", lines_of(CODEX)[:3])
+        wait(daemon, lambda stats: len(stats["perStream"]) == 2)
+        append(projects / "a.jsonl", [prompt_line("More", 0)])
+        append(rollouts / "rollout-a.jsonl", lines_of(CODEX)[3:4])
+        stats = wait(daemon, lambda stats: {one["lines"] for one in stats["perStream"]} == {2, 4})
+
+    [warning] = warnings(log)
+    assert warning["file"] == str(projects.parent)
+    assert warning["reason"] == "listed periodically, because it cannot be watched: the limit of watches is reached"
+    assert stats["following"]["unwatched"] == {str(projects.parent): "the limit of watches is reached"}
+
+
+def test_nothing_can_be_watched(projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise OSError(errno.EMFILE, "too many watch")
+
+    monkeypatch.setattr(follow_watch, "notifier", none)
     with capture_logs() as log, following(tmp_path) as daemon:
         append(projects / "a.jsonl", [LINES[2]])
         wait(daemon, lambda stats: bool(stats["perStream"]))
         append(projects / "a.jsonl", [prompt_line("More", 0)])
-        wait(daemon, lambda stats: stats["perStream"][0]["lines"] == 2)
+        stats = wait(daemon, lambda stats: stats["perStream"][0]["lines"] == 2)
 
-    [warning] = warnings(log)
-    assert warning["file"] == str(projects.parent)
-    assert "OS file watch limit reached" in warning["reason"]
+    assert len(warnings(log)) == 1
+    assert stats["following"]["unwatched"] == {str(projects.parent): "too many watch"}
 
 
-def test_folder_with_the_number_of_a_deleted_one_is_watched(projects: Path) -> None:
+def test_dropped_changes_are_found(projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue of the system overflows: simulated, as its length is the system's."""
+
+    class Overflowing(Inotify):
+        def wait(self, seconds: float) -> Changes:
+            changes = super().wait(seconds)
+            return Changes(missed=True) if changes.paths else changes
+
+    monkeypatch.setattr(follow_watch, "notifier", Overflowing)
+    with following(tmp_path) as daemon:
+        wait(daemon, lambda stats: stats["following"]["backfill"]["complete"])
+        append(projects / "a.jsonl", [LINES[2]])
+        wait(daemon, lambda stats: bool(stats["perStream"]))
+
+
+@pytest.mark.parametrize("kind", [Inotify, Asked])
+def test_folder_with_the_number_of_a_deleted_one_is_watched(
+    kind: type[Notifier], projects: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is there before anybody looks whether the old one is. Most file systems give the number away at once."""
+    monkeypatch.setattr(follow_watch, "notifier", kind)
     reports: SimpleQueue[list[Found]] = SimpleQueue()
-    is_replaced, stop = threading.Event(), threading.Event()
+    is_replaced = threading.Event()
 
-    def note(files: Iterable[Found]) -> None:
+    def note(_: Root, files: Iterable[Found]) -> None:
         found = list(files)
         reports.put(found)
         if any(not one.size for one in found):  # it was deleted
             is_replaced.wait(TIMEOUT)
 
-    def report() -> list[str]:
-        return [Path(one.path).name for one in reports.get(timeout=TIMEOUT)]
+    def until(name: str) -> Found:
+        while True:
+            for one in reports.get(timeout=TIMEOUT):
+                if Path(one.path).name == name:
+                    return one
 
     append(projects / "a.jsonl", [LINES[2]])
     root = Root("claude", stores_of_agents()["claude"][0], str(projects.parent))
-    watching = threading.Thread(target=Watch(root, False, 3_600.0, stop, note, lambda _: None).run)
+    watcher = Watcher([root], False, math.inf, note, print, print)
+    watching = threading.Thread(target=watcher.run)
     watching.start()
     try:
-        for _ in range(2):  # when it was listed again, it is watched
-            assert report() == ["a.jsonl"]
-        (projects / "a.jsonl").unlink()
-        assert report() == ["a.jsonl"]
+        while until("a.jsonl").size:  # when it was listed, it is watched
+            (projects / "a.jsonl").unlink(missing_ok=True)
         shutil.rmtree(projects.parent)
         projects.mkdir(parents=True)
         is_replaced.set()
-        assert report() == []
         append(projects / "b.jsonl", named(LINES[2:3], "b"))
-        while "b.jsonl" not in report():
-            pass
+        until("b.jsonl")
+        append(projects / "c.jsonl", named(LINES[2:3], "c"))
+        until("c.jsonl")
     finally:
-        stop.set()
+        watcher.stop()
         watching.join()
+        watcher.close()
+
+
+def test_renamed_folder_has_its_new_name(projects: Path, tmp_path: Path) -> None:
+    """What is in it is watched under this name only."""
+    reports: SimpleQueue[list[str]] = SimpleQueue()
+    root = Root("claude", stores_of_agents()["claude"][0], str(projects.parent))
+
+    def note(_: Root, files: Iterable[Found]) -> None:
+        reports.put([one.path for one in files])
+
+    def until(path: Path) -> set[str]:
+        seen: set[str] = set()
+        while str(path) not in seen:
+            seen |= set(reports.get(timeout=TIMEOUT))
+        return seen
+
+    (projects / "deep").mkdir()
+    watcher = Watcher([root], False, math.inf, note, print, print)
+    watching = threading.Thread(target=watcher.run)
+    watching.start()
+    try:
+        renamed = projects.parent / "-new"
+        projects.rename(renamed)
+        (renamed / "deep" / "a.jsonl").write_bytes(LINES[2])
+        until(renamed / "deep" / "a.jsonl")
+        append(renamed / "deep" / "a.jsonl", [LINES[3]])
+        append(renamed / "deep" / "b.jsonl", [LINES[3]])
+        assert all(path.startswith(f"{renamed}/") for path in until(renamed / "deep" / "b.jsonl"))
+    finally:
+        watcher.stop()
+        watching.join()
+        watcher.close()
 
 
 def test_polling_finds_changes(projects: Path, tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ import pytest
 from tests.cli.command import TIMEOUT
 from tests.daemon.taps.following import CLAUDE, CLAUDE_SESSION, append, expected, lines_of, moved_to_now, named
 from tests.daemon.taps.test_follow_moved import all_read, read_all, sessions, unsettled
+from tooltap.daemon.taps.follow import watch as follow_watch
+from tooltap.daemon.taps.follow.notify import Asked, Inotify, Notifier
 from tooltap.daemon.taps.follow.stores import Found, Root, look_at, roots, scan
-from tooltap.daemon.taps.follow.watch import Watch
+from tooltap.daemon.taps.follow.watch import Watcher
 from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.normalizers.catalog.registry import stores
 
@@ -83,15 +85,18 @@ def test_linked_sessions_are_read_once_as_they_grow(tmp_path: Path) -> None:
     assert [len(rows[name]["streams"]) for name in (CLAUDE_SESSION, "linked")] == [1, 1]
 
 
-def test_change_of_a_linked_file_is_seen_at_once(root: Root, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [Inotify, Asked])
+def test_change_of_a_linked_file_is_seen_at_once(
+    kind: type[Notifier], root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not at the next listing, which never comes here: when it grows, when it is replaced, when it is linked later."""
+    monkeypatch.setattr(follow_watch, "notifier", kind)
     target, later, link = tmp_path / "target", tmp_path / "later", Path(root.path) / "a.jsonl"
     for place in (target, later):
         append(place, LINES[:1])
     link.symlink_to(target)
     reports: SimpleQueue[list[Found]] = SimpleQueue()
-    stop = threading.Event()
-    watch = Watch(root, False, math.inf, stop, lambda files: reports.put(list(files)), lambda error: None)
+    watcher = Watcher([root], False, math.inf, lambda _, files: reports.put(list(files)), print, print)
 
     def until_seen(path: Path) -> None:
         while not any(
@@ -99,28 +104,26 @@ def test_change_of_a_linked_file_is_seen_at_once(root: Root, tmp_path: Path) -> 
         ):
             pass
 
-    thread = threading.Thread(target=watch.run)
+    thread = threading.Thread(target=watcher.run)
     thread.start()
     try:
-        for _ in range(2):  # the second listing comes when the watch is set
-            until_seen(link)
+        until_seen(link)
         append(target, LINES[1:2])
         until_seen(link)
         append(tmp_path / "new", LINES[:3])
         (tmp_path / "new").rename(target)
         until_seen(link)
-        until_seen(link)
         append(target, LINES[3:4])
         until_seen(link)
         second = link.with_name("b.jsonl")
         second.symlink_to(later)
-        for _ in range(3):  # the change, and two listings
-            until_seen(second)
+        until_seen(second)
         append(later, LINES[1:2])
         until_seen(second)
     finally:
-        stop.set()
+        watcher.stop()
         thread.join()
+        watcher.close()
 
 
 @pytest.mark.parametrize("variable", [True, False])
