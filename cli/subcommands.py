@@ -46,6 +46,7 @@ COMMANDS = {
     "tail": Entry("read", "Follow events."),
     "sessions": Entry("read", "List the sessions in the journal."),
     "search": Entry("read", "Search the text of all sessions."),
+    "calls": Entry("read", "List the calls of all sessions."),
     "usage": Entry("read", "Show sums of the tokens and costs of sessions."),
     "show": Entry("read", "Show one event, or a session."),
     "files": Entry("read", "Show what a session changed: its files, or the diff of one."),
