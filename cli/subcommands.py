@@ -50,6 +50,7 @@ COMMANDS = {
     "usage": Entry("read", "Show sums of the tokens and costs of sessions."),
     "show": Entry("read", "Show one event, or a session."),
     "files": Entry("read", "Show what a session changed: its files, or the diff of one."),
+    "resume": Entry("read", "Continue a session with its agent."),
     "top": Entry("read", "Watch the running sessions."),
     "open": Entry("read", "Open the page, or the page of a session."),
     "export": Entry("read", "Write a session as a page that opens in any browser, or as Markdown."),

@@ -155,6 +155,11 @@ class Session(_Result, kw_only=True):
     """Tokens in the main agent's context window."""
     context_size: int | None = None
     """Size of the context window, in tokens."""
+    resume: list[str] | None = None
+    """The words of the command that continues the session with its agent, to be run in `cwd`; absent if it is not
+    known."""
+    fork: list[str] | None = None
+    """The words of the command that continues a copy of it."""
 
 
 class Facets(_Result, kw_only=True):

@@ -31,6 +31,7 @@ from tooltap.daemon.journal.interface import (
 from tooltap.daemon.search.query import Tally, Wanted, expression_of
 from tooltap.daemon.search.search import Answer, FoundCall, Search, UnavailableError
 from tooltap.daemon.sessions.listing import FACETS, SessionFilter, SessionPlace, place_of
+from tooltap.daemon.sessions.resuming import fork_of, resume_of
 from tooltap.daemon.sessions.usage import zone_of
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop import name_task
@@ -194,6 +195,7 @@ class Requests:
         wanted = _wanted(request)
         found = await self._journal.sessions(limit=request.limit, before=before, order=request.order, wanted=wanted)
         facets = await self._journal.count_sessions(wanted) if request.facets else None
+        found = [_with_commands(one) for one in found]
         sessions = _fitting(found, MAX_REPLY if facets is None else MAX_REPLY // 2)
         result: dict[str, Any] = {"sessions": sessions}
         if sessions and (len(sessions) < len(found) or len(found) == request.limit):
@@ -303,6 +305,11 @@ def _fitting(rows: list[T], limit: int = MAX_REPLY) -> list[T]:
         if size > limit:
             return rows[:number]
     return rows
+
+
+def _with_commands(session: dict[str, Any]) -> dict[str, Any]:
+    commands = {"resume": resume_of(session), "fork": fork_of(session)}
+    return {**session, **{name: words for name, words in commands.items() if words is not None}}
 
 
 def _wanted(request: SessionsRequest) -> SessionFilter:

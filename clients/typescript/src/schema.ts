@@ -1359,6 +1359,13 @@ export interface Session {
   contextUsed?: number;
   /** Size of the context window, in tokens. */
   contextSize?: number;
+  /**
+   * The words of the command that continues the session with its agent, to be run in `cwd`; absent if it is not
+   * known.
+   */
+  resume?: string[];
+  /** The words of the command that continues a copy of it. */
+  fork?: string[];
 }
 
 /** How many of the sessions that match have each value; of many values, the most frequent. */
