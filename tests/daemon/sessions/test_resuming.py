@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tooltap.daemon.sessions.resuming import fork_of, in_shell, resume_of
+from tooltap.normalizers.catalog.dialect import SESSION
 from tooltap.normalizers.catalog.registry import agents
 
 
@@ -58,3 +60,21 @@ def test_a_line_for_a_shell(folder: str) -> None:
 @pytest.mark.parametrize("folder", [None, "", "C:\\src", "-P"])
 def test_a_line_without_a_folder(folder: str | None) -> None:
     assert in_shell(["codex", "resume", "a"], folder) == "codex resume a"
+
+
+def test_the_table_of_the_documentation() -> None:
+    page = Path(__file__).parents[3] / "docs/how-to/watch.md"
+    lines = page.read_text().partition("## Continue a session")[2].partition("\n## ")[0].splitlines()
+    table = {
+        one[1].strip("` "): (one[2].strip("` "), one[3].strip("` "))
+        for line in lines
+        if len(one := line.split("|")) == 5 and "`" in one[1]
+    }
+    assert table == {
+        agent.provider or agent.command: tuple(
+            " ".join([agent.command, *arguments]).replace(SESSION, "ID") if arguments else ""
+            for arguments in (agent.resume, agent.fork)
+        )
+        for agent in agents().values()
+        if agent.resume
+    }
