@@ -62,7 +62,7 @@ OUTPUTS = ("stdout", "stderr", "content", "text", "error", "errorMessage", "mess
 """Keys of an output that are searched."""
 
 # Han, kana, hangul: a word is any run of characters, so each character is a word, and a word is a phrase.
-_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1d\x1f]")
 _UNSPACED = re.compile(
     "([\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
     "\U00020000-\U0003134f])"
@@ -120,11 +120,19 @@ def searchable(body: bytes) -> Searchable | None:
         raw_tool,
         event.cwd,
         event.alias,
-        PART_END.join([_CONTROLS.sub(" ", text[:LONGEST]) for _, text in parts])[:LONGEST],
+        _joined([text for _, text in parts]),
         tuple([name for name, _ in parts]) if event.kind in CALLS else (),
         call,
         event.status if event.is_end and not event.replay else None,
     )
+
+
+def _joined(parts: list[str]) -> str:
+    """Join the parts of a text, without control characters."""
+    text = PART_END.join(parts)
+    if text.count(PART_END) >= max(len(parts), 1):  # a part has one
+        text = PART_END.join([part.replace(PART_END, " ") for part in parts])
+    return _CONTROLS.sub(" ", text[:LONGEST])
 
 
 def spaced(text: str) -> str:

@@ -71,6 +71,8 @@ def test_parts_that_are_arguments_have_their_names() -> None:
     assert found.text.split(PART_END) == ["Bash", "Tests", "make", "all of them"]
     assert found.arguments == ("", "", "command", "description")
     assert of("tool-result", output={"stdout": "a", "stderr": "b"}).arguments == ()
+    assert of("tool-result", output={"stdout": "a\x1eb", "stderr": "\x1e"}).text == f"a b{PART_END} "
+    assert of("message", text="\x1e\x1d").text == "  "
 
 
 @pytest.mark.parametrize(
