@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +46,8 @@ def command(session: str, fork: bool, only_print: bool, socket: Path | None) -> 
     if only_print:
         say(in_shell(words, folder))
         return
+    import shutil  # those who only print do not wait for it
+
     if not folder:
         raise click.ClickException(f"the folder of session {short(row['session'])} is not known")
     program = shutil.which(words[0])
