@@ -134,7 +134,7 @@ def _names(families: tuple[str, ...]) -> Iterator[str]:
         from tooltap.normalizers.tools.registry import names_in
 
         for family in families:
-            yield from names_in(family)  # type: ignore[arg-type] -- `FAMILIES` has their names
+            yield from names_in(family)  # type: ignore[arg-type]
 
 
 def _ask(socket: Path | None, limit: int, filters: dict[str, Any]) -> dict[str, Any]:

@@ -540,7 +540,7 @@ def _ended_call(found: FoundCall, session: dict[str, Any]) -> EndedCall:
         name=outcome.name or "",
         call_title=None if call is None else call.title,
         preview=None if call is None else call.preview,
-        outcome=outcome.status,  # type: ignore[arg-type] -- an event of the journal has one of these
+        outcome=outcome.status,  # type: ignore[arg-type]
         error=(text if len(text) <= ERROR_LENGTH else f"{text[: ERROR_LENGTH - 1]}…") or None,
         duration_ms=outcome.duration_ms,
         agent=outcome.agent,

@@ -30,7 +30,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with running(tmp_path_factory.mktemp("daemon")) as one:
         for session, ended, title in (("0a1b2c3d-new", NOW - 2 * DAY, "Repair it"), ("0a1b2c3d-old", 1_000_000, None)):
             fields: dict[str, Any] = {"session": session, "provider": "claude"}
-            about = {"output": {"errorMessage": "not unique"}, "status": "failed", "is_error": True}
+            about: dict[str, Any] = {"output": {"errorMessage": "not unique"}, "status": "failed", "is_error": True}
             one.commit(
                 commit(
                     event(SessionEvent, session, state="started", title=title, cwd="/src/shop", ts=ended, **fields),

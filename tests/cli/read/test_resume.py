@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             ("claude", "s5", folder),
             ("codex", "x1", None),
         ):
-            known = {"session": session, "provider": provider, "cwd": None if cwd is None else str(cwd)}
+            known: dict[str, Any] = {"session": session, "provider": provider, "cwd": None if cwd is None else str(cwd)}
             stream = session if session == "s5" else f"stream-{session}"
             one.commit(
                 commit(

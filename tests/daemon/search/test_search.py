@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,7 +139,7 @@ async def test_an_excerpt_is_centred_on_the_hit(sqlite_journal: SqliteJournal, t
     assert hit.snippet.text == f"…{'a ' * 38}word{' b' * 40}…"
 
 
-def _edit(number: int, path: str, status: str, stream: str = "s", **fields: object) -> list[Produced]:
+def _edit(number: int, path: str, status: str, stream: str = "s", **fields: Any) -> list[Produced]:
     """A call of `Edit` at `number` seconds, and its result a second later."""
     name = f"c{number}"
     ended = event(
@@ -161,7 +162,7 @@ async def test_calls_of_all_sessions(
     """Newest first by when they ended, whenever they were ingested; over several parts of the index."""
     monkeypatch.setattr(index_module, "PART_DOCUMENTS", 4)
     monkeypatch.setattr(indexer_module, "BATCH", 3)
-    new = {"session": "new", "provider": "claude"}
+    new: dict[str, Any] = {"session": "new", "provider": "claude"}
     await sqlite_journal.commit(
         commit(
             event(SessionEvent, "a", state="started", cwd="/home/ann/shop", **new),

@@ -21,7 +21,8 @@ def _ended(call_id: str, name: str, status: str, stream: str, **fields: Any) -> 
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A session of last year, ingested last, and a newer one."""
     with running(tmp_path_factory.mktemp("daemon")) as one:
-        new, old = {"session": "new", "provider": "claude"}, {"session": "old"}
+        new: dict[str, Any] = {"session": "new", "provider": "claude"}
+        old: dict[str, Any] = {"session": "old"}
         long = "String to replace\n  not found: " + "x" * 300
         one.commit(
             commit(
