@@ -157,8 +157,10 @@ def _why_none(socket: Path | None, filters: dict[str, Any], names: dict[str, tup
 
 HEADS = ("SEQ", "ENDED", "OUTCOME", "TOOL", "AGENT", "PROJECT", "SESSION", "TITLE", "CALL", "ERROR")
 STYLES = {"failed": "red", "denied": "yellow", "cancelled": "dim", "interrupted": "dim"}
+MAX_TEXT = 500
+"""Code points of any text that are printed."""
 MAX_TOOL = 14
-"""Width in columns of the tool."""
+"""Width in columns of the tool, and of an outcome that a newer daemon may state."""
 
 
 def _print_rows(calls: list[dict[str, Any]]) -> None:
@@ -176,7 +178,7 @@ def _print_rows(calls: list[dict[str, Any]]) -> None:
             _call(one),
             one.get("error"),
         )
-        say_text("\t".join("" if cell is None else short(cell, 1_000) for cell in cells) + "\n")
+        say_text("\t".join("" if cell is None else short(cell, MAX_TEXT) for cell in cells) + "\n")
 
 
 def _print_calls(calls: list[dict[str, Any]]) -> None:
@@ -184,14 +186,14 @@ def _print_calls(calls: list[dict[str, Any]]) -> None:
     width = terminal_columns()
     digits = max(len(str(_seq(one))) for one in calls)
     tools = min(max(columns_of(short(one["name"])) for one in calls), MAX_TOOL)
-    outcomes = max(len(one["outcome"]) for one in calls)
+    outcomes = min(max(columns_of(short(one["outcome"])) for one in calls), MAX_TOOL)
     ids = short_ids([one["session"] for one in calls])
     for one, name in zip(calls, ids, strict=True):
-        outcome = padded(one["outcome"], outcomes)
+        outcome = padded(fit(short(one["outcome"]), outcomes), outcomes)
         style = STYLES.get(one["outcome"])
         before = f"{_seq(one):>{digits}}  {_time(one, '%m-%d %H:%M'):11}  "
         tool = f"  {padded(fit(short(one['name']), tools), tools)}  "
-        said = ": ".join(short(text, 1_000) for text in (_call(one), one.get("error")) if text)
+        said = ": ".join(short(text, MAX_TEXT) for text in (_call(one), one.get("error")) if text)
         room = width - columns_of(before) - columns_of(outcome) - columns_of(tool)
         shown = styled(outcome, style) if style and wants_colour() else outcome
         say(joined([before, shown, tool, fit(said, room)]))
