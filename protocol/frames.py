@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 import msgspec
 
 from tooltap import __version__
+from tooltap.protocol.events import ResultStatus
 from tooltap.protocol.filters import ALL_EVENTS, Filter, Values
 from tooltap.protocol.replies import SessionStatus, UsageKey
 from tooltap.protocol.stats import Statistics
@@ -116,6 +117,8 @@ class SearchRequest(_Request, kw_only=True, tag="search"):
     kind: Values | None = None
     tool: Values | None = None
     """The canonical or the raw name of the tool."""
+    outcome: Annotated[tuple[ResultStatus, ...], msgspec.Meta(min_length=1, max_length=5)] | None = None
+    """Only events about calls that ended like this: the `status` of their results."""
     since: Count | None = None
     until: Count | None = None
     """Times of the events, in milliseconds since the epoch; they count as whole seconds."""
@@ -183,6 +186,29 @@ class CallsRequest(_Request, kw_only=True, tag="calls"):
     """Lists open calls and pending permissions."""
 
     session: Name | None = None
+
+
+class EndedCallsRequest(_Request, kw_only=True, tag="ended-calls"):
+    """Lists the calls of all sessions that ended, newest first, by when they ended. A call matches if it has one of the
+    values of each filter that is given."""
+
+    outcome: Annotated[tuple[ResultStatus, ...], msgspec.Meta(min_length=1, max_length=5)] | None = None
+    """How the call ended: the `status` of its result."""
+    tool: Values | None = None
+    """The canonical or the raw name of the tool."""
+    provider: Values | None = None
+    """Names of agents."""
+    project: Values | None = None
+    """Directories of the sessions, parents of these directories, or the last part of their names."""
+    session: Values | None = None
+    file: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)] | None = None
+    """Path of a file that the call names, or the end of its path: `src/app.py`, `app.py`."""
+    since: Count | None = None
+    until: Count | None = None
+    """Times of the ends, in milliseconds since the epoch; they count as whole seconds."""
+    before: Seq | None = None
+    """`next` of the previous page."""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 100
 
 
 class OutputRequest(_Request, kw_only=True, tag="output"):
@@ -261,6 +287,7 @@ Request: TypeAlias = (
     | EventRequest
     | FilesRequest
     | CallsRequest
+    | EndedCallsRequest
     | OutputRequest
     | StatsRequest
     | EndRequest

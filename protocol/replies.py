@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from tooltap.protocol.events import CallStatus
+from tooltap.protocol.events import CallStatus, ResultStatus
 from tooltap.protocol.stats import Statistics
 
 __all__ = [
@@ -155,6 +155,11 @@ class Session(_Result, kw_only=True):
     """Tokens in the main agent's context window."""
     context_size: int | None = None
     """Size of the context window, in tokens."""
+    resume: list[str] | None = None
+    """The words of the command that continues the session with its agent, to be run in `cwd`; absent if it is not
+    known."""
+    fork: list[str] | None = None
+    """The words of the command that continues a copy of it."""
 
 
 class Facets(_Result, kw_only=True):
@@ -294,9 +299,13 @@ class FoundEvent(_Result, kw_only=True):
     tool: str | None = None
     """The canonical tool, for the kinds that name one."""
     text: str
-    """An excerpt of the searched text, on one line; `…` where something is left out."""
+    """An excerpt of the searched text, on one line; `…` where something is left out. It is of one part of the text: of
+    one argument of a call, or of one output."""
     ranges: list[list[int]]
-    """The parts of `text` that match, each `[start, end]` in code points."""
+    """The parts of `text` that match, each `[start, end]` in code points. Empty if only the name of the tool does."""
+    argument: str | None = None
+    """Name of the argument of a call that `text` is of, such as `description`; absent for the first argument, which
+    says what the call does."""
 
 
 class FoundSession(_Result, kw_only=True):
@@ -479,6 +488,52 @@ class CallsResult(_Result, kw_only=True):
     """False if there are more than fit into a reply."""
 
 
+class EndedCall(_Result, kw_only=True):
+    """A call that ended."""
+
+    session: str
+    title: str | None = None
+    """Title of the session."""
+    project: str | None = None
+    provider: str
+    stream: str
+    call_id: str
+    seq: int | None = None
+    """The `seq` of the call; absent if the journal does not have it."""
+    result_seq: int
+    """The `seq` of its result."""
+    ts: int | None = None
+    """When it ended, in milliseconds since the epoch."""
+    name: str
+    """The canonical tool, or the provider's name unchanged."""
+    call_title: str | None = None
+    """The agent's title of the call."""
+    preview: str | None = None
+    """The one argument that identifies the call, as one line of at most 40 code points."""
+    outcome: ResultStatus
+    error: str | None = None
+    """Why it did not complete: the beginning of `errorMessage`, as one line."""
+    duration_ms: int | None = None
+    agent: str | None = None
+    """The subagent that made the call; absent for the main agent."""
+
+
+class EndedCallsResult(_Result, kw_only=True):
+    """Calls that ended, newest first, by when they ended."""
+
+    calls: list[EndedCall]
+    next: int | None = None
+    """Present if there may be more: pass it as `before` to get them."""
+    complete: bool
+    """False if the search took too long: there may be calls that were not found."""
+    upto: int
+    """The `seq` of the newest event that was searched."""
+    behind: int
+    """Number of newer `seq` that are not indexed yet."""
+    floor: int | None = None
+    """Events up to this `seq` are not searched: the index would be larger than `index_bytes`."""
+
+
 class OutputResult(_Result, kw_only=True):
     """A part of an output body: UTF-8 as `text`, anything else as `b64`."""
 
@@ -543,6 +598,7 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
     "usage": UsageResult,
     "event": EventResult,
     "calls": CallsResult,
+    "ended-calls": EndedCallsResult,
     "output": OutputResult,
     "end": Statistics,
     "remove": RemoveResult,

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tooltap.cli.common import completion
-from tooltap.cli.common.columns import columns_of, fit
+from tooltap.cli.common.columns import columns_of, fit, fit_end
 from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.moments import Moment
@@ -32,6 +32,7 @@ from tooltap.daemon.sessions.listing import folder_name
 
 PER_SESSION = 3
 """Hits shown of each session, unless only one is searched."""
+OUTCOMES = ("completed", "failed", "denied", "cancelled", "interrupted")
 OPTIONS = {"provider": "agent", "status": "state"}
 """Key of a search request -> name of its option, where they differ."""
 
@@ -42,6 +43,7 @@ OPTIONS = {"provider": "agent", "status": "state"}
     examples=(
         "tooltap search database migration",
         "tooltap search 'connection refused' --since 7d",
+        "tooltap search FAIL --outcome failed",
         "tooltap search test_login --project shop --tool Bash",
         "tooltap search TODO --session last --json | jq '.hits[].seq'",
     ),
@@ -73,6 +75,12 @@ OPTIONS = {"provider": "agent", "status": "state"}
     type=Choice(STATUSES),
     help="Sessions in this state. May be repeated.",
 )
+@click.option(
+    "--outcome",
+    multiple=True,
+    type=Choice(OUTCOMES),
+    help="Calls that ended like this, and their outputs. May be repeated.",
+)
 @click.option("--since", type=Moment(), metavar="TIME", help="Events since then: 2h, 7d, 2026-11-24.")
 @click.option("--until", type=Moment(is_end=True), metavar="TIME", help="Events until then; a day is included.")
 @click.option(
@@ -93,6 +101,7 @@ def command(
     project: tuple[str, ...],
     tool: tuple[str, ...],
     state: tuple[str, ...],
+    outcome: tuple[str, ...],
     since: int | None,
     until: int | None,
     session: str | None,
@@ -109,9 +118,10 @@ def command(
     query = " ".join(f'"{one}"' if re.search(r"\s", one) and '"' not in one else one for one in words)
     filters: dict[str, Any] = {
         "provider": agent,
-        "project": tuple(_path(one) for one in project),
+        "project": tuple(project_path(one) for one in project),
         "tool": tool,
         "status": state,
+        "outcome": outcome,
         "since": since,
         "until": until,
     }
@@ -127,11 +137,11 @@ def command(
         (print_hits if at_terminal() else print_rows)(answer)
     else:
         warn(_why_not_found(socket, query, given, answer))
-    for sentence in _limits(answer):
+    for sentence in not_searched(answer):
         warn(sentence)
 
 
-def _path(project: str) -> str:
+def project_path(project: str) -> str:
     """Return a project's name unchanged, and a path as an absolute one."""
     return str(Path(project).expanduser().absolute()) if "/" in project or project in (".", "..", "~") else project
 
@@ -149,7 +159,7 @@ def _why_not_found(socket: Path | None, query: str, filters: dict[str, Any], ans
     return f"no event has {'all of ' if ' ' in query else ''}{query}"
 
 
-def _limits(answer: dict[str, Any]) -> list[str]:
+def not_searched(answer: dict[str, Any]) -> list[str]:
     """Say what was not searched."""
     said = []
     if not answer["complete"]:
@@ -162,10 +172,8 @@ def _limits(answer: dict[str, Any]) -> list[str]:
 
 
 MOST_WIDTH, LEAST_WIDTH = 160, 40
-ABOUT = 12
+ABOUT = 16
 """Width in columns of the tool or kind of a hit."""
-LEAD = 16
-"""Code points shown before the first match of a snippet that is too long for the line."""
 SAID = {"message": "said", "reasoning": "thought", "session": "session"}
 
 
@@ -220,9 +228,13 @@ def _print_hit(hit: dict[str, Any], digits: int, width: int) -> None:
 
 
 def _marked(text: str, ranges: list[list[int]], width: int) -> list[str]:
-    """Return the parts of a snippet that fit into the width, from shortly before the first match on, with matches in
-    color."""
-    start = ranges[0][0] - LEAD if ranges and columns_of(text) > width and ranges[0][0] > LEAD else 0
+    """Return the parts of a snippet that fit into the width, around the first match, with matches in color."""
+    start = 0
+    if ranges and columns_of(text) > width:
+        first, last = ranges[0]
+        room = max((width - columns_of(text[first:last])) // 2, width - columns_of(text[first:]))
+        before = fit_end(text[:first], room)
+        start = first - len(before.removeprefix("…")) if before.startswith("…") else 0
     parts: list[str] = ["…"] if start else []
     room, at = width - len(parts), start
     for first, last in [*ranges, [len(text), len(text)]]:
@@ -237,6 +249,8 @@ def _marked(text: str, ranges: list[list[int]], width: int) -> list[str]:
 
 
 def _about(hit: dict[str, Any]) -> str:
+    if argument := hit.get("argument"):
+        return short(f"{hit.get('tool')} {argument}")
     return short(hit.get("tool") or SAID.get(hit["kind"], hit["kind"]))
 
 

@@ -241,7 +241,7 @@ def print_sessions(sessions: Sequence[Session]) -> None:
         return
     sessions = [{**one, "title": _MARK + name_of(one)} if origins_of(one) else one for one in sessions]
     now = time.time()
-    names = _short_ids([one["session"] for one in sessions])
+    names = short_ids([one["session"] for one in sessions])
     rows = [
         [short(name, MAX_ID), *_cells(one, _COLUMNS, ago_of(one, now))]
         for name, one in zip(names, sessions, strict=True)
@@ -286,7 +286,7 @@ def _widths(columns: Sequence[_Column], rows: Sequence[Sequence[str]], room: int
     return widths
 
 
-def _short_ids(names: Sequence[str]) -> list[str]:
+def short_ids(names: Sequence[str]) -> list[str]:
     """Shorten ids to prefixes that commands accept: of equal length, and as short as still tells them apart."""
     length = SHORTEST_ID
     longest = max(map(len, names), default=0)

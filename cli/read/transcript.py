@@ -21,6 +21,7 @@ from tooltap.cli.common.columns import columns_of, fit, fit_end, wrapped
 from tooltap.cli.common.printing import Clean, joined, short, styled
 from tooltap.daemon.formats import counted, dollars, is_cost_bound, rounded, spent, tool_name, without_marks
 from tooltap.daemon.sessions.listing import name_of, origins_of, status_of, successors_of
+from tooltap.daemon.sessions.resuming import in_shell, resume_of
 from tooltap.daemon.show import blocks, diff
 from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.show.bodies import ASK, BACKGROUND, error_text, milliseconds_of, user_attachments, user_text
@@ -477,9 +478,12 @@ def head_lines(
     sessions that come from it."""
     for line in wrapped(short(name_of(session), 200), columns):
         yield styled(line, "bold") if colour else joined([line])
-    facts = " · ".join(_head_facts(session, successors))
-    for line in wrapped(facts, columns):
-        yield styled(line, "dim") if colour else joined([line])
+    facts = [" · ".join(_head_facts(session, successors))]
+    if (words := resume_of(session)) is not None:  # whole, on a line of its own, to be copied
+        facts.append(short(in_shell(words, session.get("cwd")), 1_000))
+    for line in facts:
+        for part in wrapped(line, columns):
+            yield styled(part, "dim") if colour else joined([part])
 
 
 def _head_facts(session: dict[str, Any], successors: Sequence[dict[str, Any]]) -> Iterator[str]:

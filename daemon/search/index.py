@@ -4,9 +4,10 @@ Everything in the index is derived from the journal. So a file that is damaged, 
 is deleted, and rebuilt in the background.
 
 Parts. Documents are divided into parts, each for a range of consecutive events. A part has a table of SQLite's
-full-text search with the words (`text_1`, …), and a table with the `seq` and the label of each document (`docs_1`, …);
-a label is a kind and a tool. Both have the same ids. The full-text table is contentless (`content=''`), so no single
-document can be deleted: a part of which events were deleted is dropped and rebuilt.
+full-text search with the words (`text_1`, …), and a table with the `seq`, the label and the call of each document
+(`docs_1`, …); a label is a kind, a tool and the outcome of a call. Both have the same ids. The full-text table is
+contentless (`content=''`), so no single document can be deleted: a part of which events were deleted is dropped and
+rebuilt. The outcome of every call is a document, even if it has no words.
 
 Ids. A document's id encodes its time and its source: `second << SLOT_BITS | slot`. So ids order the documents of a part
 by time, whenever they were ingested, and hits are assigned to sessions by their ids alone. A slot belongs to one source
@@ -33,7 +34,7 @@ from tooltap.daemon.journal.sqlite.file import SIDE_FILES, claim_side_files
 from tooltap.normalizers.stream.searchable import VERSION, Searchable, searchable, spaced
 from tooltap.traces.recording.own_file import open_own
 
-FORMAT = f"1.{VERSION}"
+FORMAT = f"2.{VERSION}"
 """Format of the tables, and version of the extracted texts. An index of another format is rebuilt."""
 TOKENIZER = "unicode61 remove_diacritics 2"
 WAL_LIMIT = 16 * 1024 * 1024
@@ -43,7 +44,8 @@ _TABLES = (
     "CREATE TABLE sources (id INTEGER PRIMARY KEY, stream TEXT, named TEXT, session TEXT, provider TEXT, cwd TEXT,"
     " first INTEGER, last INTEGER, UNIQUE (stream, named))",
     "CREATE INDEX sources_of_session ON sources (session)",
-    "CREATE TABLE labels (id INTEGER PRIMARY KEY, kind TEXT, tool TEXT, raw_tool TEXT, UNIQUE (kind, tool, raw_tool))",
+    "CREATE TABLE labels (id INTEGER PRIMARY KEY, kind TEXT, tool TEXT, raw_tool TEXT, outcome TEXT,"
+    " UNIQUE (kind, tool, raw_tool, outcome))",
     "CREATE TABLE parts (id INTEGER PRIMARY KEY AUTOINCREMENT, first INTEGER, last INTEGER, docs INTEGER,"
     " built INTEGER, closed INTEGER, low INTEGER, high INTEGER)",
     "CREATE TABLE slots (part INTEGER, slot INTEGER, source INTEGER, PRIMARY KEY (part, slot)) WITHOUT ROWID",
@@ -295,7 +297,7 @@ class Index:
         self.journal = journal
         self._connection = open_file(path, journal)
         self._sources: dict[tuple[str, str], int] = {}
-        self._labels: dict[tuple[str, str, str], int] = {}
+        self._labels: dict[tuple[str, str, str, str], int] = {}
         self._ids: Ids | None = None
         """Ids of the part to which documents were added last."""
         self.upto = int(get(self._connection, "upto"))
@@ -354,7 +356,9 @@ class Index:
         return int(part)
 
     def _create_tables(self, part: int) -> None:
-        self._connection.execute(f"CREATE TABLE docs_{part} (id INTEGER PRIMARY KEY, seq INTEGER, label INTEGER)")
+        self._connection.execute(
+            f"CREATE TABLE docs_{part} (id INTEGER PRIMARY KEY, seq INTEGER, label INTEGER, call INTEGER)"
+        )
         self._connection.execute(
             f"CREATE VIRTUAL TABLE text_{part} USING fts5(text, content='', columnsize=0, tokenize='{TOKENIZER}')"
         )
@@ -373,20 +377,23 @@ class Index:
         room left."""
         if self._ids is None or self._ids.part != part:
             self._ids = Ids(self._connection, part)
+        numbers: list[int] = []
         texts: list[tuple[int, str]] = []
         ranges: dict[int, tuple[int, int]] = {}
         execute, executemany = self._connection.execute, self._connection.executemany
-        add, added = f"INSERT INTO docs_{part} VALUES (?, ?, ?)", 0
+        add, added = f"INSERT INTO docs_{part} VALUES (?, ?, ?, ?)", 0
         for seq, body in events:
             found = searchable(body)
             if found is not None:
                 source = self._source(found, seq)
-                if found.text:
+                if found.text or found.outcome is not None:
                     number = self._ids.take(source, None if found.ts is None else found.ts // 1000)
                     if number is None:
                         break
-                    execute(add, (number, seq, self._label(found)))
-                    texts.append((number, spaced(found.text)))
+                    execute(add, (number, seq, self._label(found), found.call))
+                    numbers.append(number)
+                    if found.text:
+                        texts.append((number, spaced(found.text)))
                 ranges[source] = (ranges[source][0] if source in ranges else seq, seq)
                 if found.alias or found.cwd:
                     self._learn(source, found)
@@ -397,13 +404,13 @@ class Index:
         )
         texts.sort()  # else each step back costs a segment
         executemany(f"INSERT INTO text_{part} (rowid, text) VALUES (?, ?)", texts)
-        if texts:
-            low, high = texts[0][0], texts[-1][0]
+        if numbers:
+            low, high = min(numbers), max(numbers)
             execute(
                 "UPDATE parts SET low=min(coalesce(low, ?1), ?1), high=max(coalesce(high, ?2), ?2) WHERE id=?3",
                 (low, high, part),
             )
-        return len(texts), added
+        return len(numbers), added
 
     def _source(self, found: Searchable, seq: int) -> int:
         key = (found.stream, found.session)
@@ -424,13 +431,13 @@ class Index:
         return int(row[0])
 
     def _label(self, found: Searchable) -> int:
-        key = (found.kind, found.tool or "", found.raw_tool or "")
+        key = (found.kind, found.tool or "", found.raw_tool or "", found.outcome or "")
         known = self._labels.get(key)
         if known is not None:
             return known
         execute = self._connection.execute
-        execute("INSERT OR IGNORE INTO labels (kind, tool, raw_tool) VALUES (?, ?, ?)", key)
-        (label,) = execute("SELECT id FROM labels WHERE kind=? AND tool=? AND raw_tool=?", key).fetchone()
+        execute("INSERT OR IGNORE INTO labels (kind, tool, raw_tool, outcome) VALUES (?, ?, ?, ?)", key)
+        (label,) = execute("SELECT id FROM labels WHERE kind=? AND tool=? AND raw_tool=? AND outcome=?", key).fetchone()
         if len(self._labels) >= NAMES_IN_MEMORY:
             self._labels.clear()
         self._labels[key] = int(label)

@@ -8,6 +8,9 @@ The newest hit is the one that happened last, whenever it was ingested. Parts ar
 documents, until no other part can have a newer hit than those found, or until the time limit. If the search was cut
 off, `complete` is false.
 
+A query without words lists the outcomes of calls, which are found by their labels alone. The events of a call have the
+same key; so calls can be chosen by their outcome or their file, and then the events about them by anything else.
+
 The index keeps no text. To highlight, the texts of hits are extracted from their events again, and tokenized in memory
 by the same tokenizer. This also drops hits whose event does not have the words.
 """
@@ -25,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tooltap.daemon.search.index import SLOTS, TOKENIZER, connect, first_id, high_before, key_of, last_id
-from tooltap.normalizers.stream.searchable import SPACE, spaced
+from tooltap.normalizers.stream.searchable import PART_END, SPACE, spaced
 
 LONGEST_QUERY = 1_000
 """Maximum code points of a query."""
@@ -71,6 +74,7 @@ class Wanted(NamedTuple):
     """A query. A field that is None does not restrict it."""
 
     expression: str
+    """Empty: the outcomes of calls."""
     sessions: Sequence[str] | None = None
     providers: Sequence[str] | None = None
     kinds: Sequence[str] | None = None
@@ -81,6 +85,10 @@ class Wanted(NamedTuple):
     since: int | None = None
     until: int | None = None
     """`since` and `until`: milliseconds since the epoch."""
+    outcomes: Sequence[str] | None = None
+    """Events about calls that ended like this."""
+    file: str | None = None
+    """Expression that the arguments of a call have to match."""
 
 
 class Hit(NamedTuple):
@@ -143,6 +151,18 @@ class _Scope(NamedTuple):
     low: int
     high: int
     """`low` to `high`: the ids of documents in the wanted time."""
+    has_words: bool
+    is_chosen: bool
+    """Whether only the events about chosen calls are wanted."""
+
+
+class CallDocument(NamedTuple):
+    """A document that is about a call."""
+
+    call: int
+    """Key of the call."""
+    seq: int
+    is_outcome: bool
 
 
 class IndexReader:
@@ -152,6 +172,9 @@ class IndexReader:
         self._connection = connect(path)
         self._connection.execute("PRAGMA query_only=ON")
         self._deadline = 0.0
+        self._chosen: set[int] = set()
+        """Keys of the calls whose events are wanted."""
+        self._connection.create_function("chosen", 1, self._chosen.__contains__)
         self._connection.set_progress_handler(lambda: time.monotonic() > self._deadline, STEPS)
 
     def close(self) -> None:
@@ -191,6 +214,26 @@ class IndexReader:
                     self._count(wanted.expression, scope, part, counts)
         is_complete = not limited.is_over
         return self._by_session(counts), is_complete
+
+    def documents_of(self, calls: Sequence[int], first: int) -> list[CallDocument]:
+        """Return the documents that have the beginning or an outcome of these calls, in the order of their `seq`.
+        `first`: the lowest `seq` of an outcome that is known."""
+        self._deadline = float("inf")
+        found: list[CallDocument] = []
+        keys = json.dumps(list(calls))
+        labels = self._labels(["(kind='tool-call' OR outcome<>'')"], {})
+        outcomes = set(self._labels(["outcome<>''"], {}))
+        parts = self._connection.execute("SELECT id, last FROM parts WHERE docs>0 ORDER BY last DESC").fetchall()
+        for part, last_of_part in parts:
+            if last_of_part < first and {one.call for one in found if not one.is_outcome} >= set(calls):
+                break
+            rows = self._connection.execute(
+                f"SELECT call, seq, label FROM docs_{part} WHERE call IN (SELECT value FROM json_each(?))"
+                f" AND label IN ({_joined(labels)})",
+                (keys,),
+            ).fetchall()
+            found += [CallDocument(call, seq, label in outcomes) for call, seq, label in rows]
+        return sorted(found, key=lambda one: one.seq)
 
     def _count(self, expression: str, scope: _Scope, part: _Part, counts: dict[int, _Count]) -> None:
         """Add the hits of a part, grouped by the slots in their ids: half the work of looking up each document."""
@@ -330,14 +373,47 @@ class IndexReader:
         if wanted.tools is not None:
             of_label.append("EXISTS (SELECT 1 FROM json_each(:tools) WHERE value IN (tool, raw_tool))")
             names["tools"] = json.dumps(list(wanted.tools))
+        if not wanted.expression:
+            of_label.append("outcome<>''")
+            if wanted.outcomes is not None:
+                of_label.append("outcome IN (SELECT value FROM json_each(:outcomes))")
+                names["outcomes"] = json.dumps(list(wanted.outcomes))
         if of_label:
-            rows = self._connection.execute(f"SELECT id FROM labels WHERE {' AND '.join(of_label)}", names).fetchall()
-            if not rows:
+            found = self._labels(of_label, names)
+            if not found:
                 return None
-            labels = ",".join(str(row[0]) for row in rows)
+            labels = _joined(found)
         low = 0 if wanted.since is None else first_id(-(-wanted.since // 1000))
         high = 2**62 if wanted.until is None else last_id(wanted.until // 1000)
-        return _Scope(labels, sources, first, last, low, high)
+        is_chosen = self._choose(wanted)
+        return _Scope(labels, sources, first, last, low, high, bool(wanted.expression), is_chosen)
+
+    def _labels(self, conditions: Sequence[str], names: Mapping[str, str]) -> list[int]:
+        rows = self._connection.execute(f"SELECT id FROM labels WHERE {' AND '.join(conditions)}", names)
+        return [label for (label,) in rows.fetchall()]
+
+    def _choose(self, wanted: Wanted) -> bool:
+        """Find the calls with the wanted file, or the wanted outcomes; return whether either is given."""
+        self._chosen.clear()
+        if wanted.file is not None:
+            labels = self._labels(["kind='tool-call'"], {})
+            query = (
+                "SELECT call FROM text_{0} CROSS JOIN docs_{0} AS docs ON docs.id=text_{0}.rowid"
+                " WHERE text_{0} MATCH :wanted AND docs.call IS NOT NULL"
+            )
+        elif wanted.outcomes is not None and wanted.expression:
+            labels = self._labels(
+                ["outcome IN (SELECT value FROM json_each(:wanted))"], {"wanted": json.dumps(list(wanted.outcomes))}
+            )
+            query = "SELECT call FROM docs_{0} AS docs WHERE call IS NOT NULL"
+        else:
+            return False
+        for (part,) in self._connection.execute("SELECT id FROM parts WHERE docs>0").fetchall():
+            rows = self._connection.execute(
+                f"{query.format(part)} AND docs.label IN ({_joined(labels)})", {"wanted": wanted.file}
+            )
+            self._chosen.update(call for (call,) in rows.fetchall())
+        return True
 
     @contextmanager
     def _limited(self, seconds: float) -> Iterator[_Limited]:
@@ -371,16 +447,30 @@ _IN_FOLDER = (
 )
 
 
+def _joined(labels: Sequence[int]) -> str:
+    return ",".join(map(str, labels))
+
+
 def _matching(part: _Part, scope: _Scope, slots: Mapping[int, int] | None) -> tuple[str, dict[str, Any]]:
     """Return an SQL query from `FROM` on, and its parameters. `slots`: the wanted ones; None: any."""
-    text, join, condition = f"text_{part.id}", "", ""
+    text = f"text_{part.id}"
+    docs = "docs" if scope.has_words else text
+    conditions = [] if scope.labels is None else [f"{docs}.label IN ({scope.labels})"]
+    if scope.is_chosen:
+        conditions.append(f"chosen({docs}.call)")
     values: dict[str, Any] = {"low": part.low, "high": part.high}
-    if scope.labels is not None:  # CROSS: the words are looked up first, whatever the planner thinks
-        join = f" CROSS JOIN docs_{part.id} AS docs ON docs.id={text}.rowid AND docs.label IN ({scope.labels})"
+    if not scope.has_words:
+        source = f"docs_{part.id} AS {text} WHERE {' AND '.join(conditions)}"
+    elif conditions:  # CROSS: the words are looked up first, whatever the planner thinks
+        joined = " AND ".join([f"docs.id={text}.rowid", *conditions])
+        source = f"{text} CROSS JOIN docs_{part.id} AS docs ON {joined} WHERE {text} MATCH :match"
+    else:
+        source = f"{text} WHERE {text} MATCH :match"
+    condition = ""
     if slots is not None:
         condition = f" AND {text}.rowid % {SLOTS} IN (SELECT value FROM json_each(:slots))"
         values["slots"] = json.dumps(list(slots))
-    return f"FROM {text}{join} WHERE {text} MATCH :match AND {text}.rowid BETWEEN :low AND :high{condition}", values
+    return f"FROM {source} AND {text}.rowid BETWEEN :low AND :high{condition}", values
 
 
 def _sum(one: _Count | None, other: _Count) -> _Count:
@@ -394,19 +484,19 @@ def _sum(one: _Count | None, other: _Count) -> _Count:
 
 LENGTH = 160
 """Maximum code points of a snippet."""
-LEAD = 40
-"""Maximum code points of a snippet before its first match."""
 BEGIN, END = "\x02", "\x03"
 """Marks around a match; no text contains them."""
 
 
 class Snippet(NamedTuple):
-    """An excerpt of a text."""
+    """An excerpt of one part of a text."""
 
     text: str
     """One line; `…` where something is left out."""
     ranges: list[tuple[int, int]]
     """Matches in `text`: start and end, in code points."""
+    part: int
+    """Index of the part."""
 
 
 class Highlighter:
@@ -419,8 +509,9 @@ class Highlighter:
     def close(self) -> None:
         self._connection.close()
 
-    def snippets(self, texts: Sequence[str], expression: str) -> list[Snippet | None]:
-        """Return a snippet of each text; None for one that does not match the expression."""
+    def snippets(self, texts: Sequence[str], expression: str, *, after: Sequence[int]) -> list[Snippet | None]:
+        """Return a snippet of each text; None for one that does not match the expression. It is of the part with most
+        matches. `after`: for each text, how many parts at its beginning are shown only if there is no other."""
         execute = self._connection.execute
         self._connection.executemany(
             "INSERT INTO texts (rowid, text) VALUES (?, ?)",
@@ -434,23 +525,36 @@ class Highlighter:
             )
         finally:
             execute("DELETE FROM texts")
-        return [_snippet(marked[number]) if number in marked else None for number in range(len(texts))]
+        return [_snippet(marked[number], least) if number in marked else None for number, least in enumerate(after)]
 
 
-def _snippet(marked: str) -> Snippet:
-    text, ranges = _ranges(marked.replace(SPACE, ""))
-    start = _start(ranges)
-    lead = max(0, start - LEAD)
+def _snippet(marked: str, after: int) -> Snippet:
+    parts = [_ranges(part) for part in _parts(marked.replace(SPACE, ""))]
+    shown = range(min(after, len(parts) - 1), len(parts))
+    best = max(shown, key=lambda number: (len(parts[number][1]), -number))
+    text, ranges = parts[best]
+    first, last = _most(ranges)
+    lead = max(0, min((first + last - LENGTH) // 2, len(text) - LENGTH))
     if lead:  # begin with a word
-        space = text.find(" ", lead, start)
+        space = text.find(" ", lead, first)
         lead = lead if space < 0 else space + 1
     end = min(len(text), lead + LENGTH)
-    before, after = "…" if lead else "", "…" if end < len(text) else ""
+    before, behind = "…" if lead else "", "…" if end < len(text) else ""
     shift = len(before) - lead
     within = [
-        (max(first, lead) + shift, min(last, end) + shift) for first, last in ranges if first < end and last > lead
+        (max(start, lead) + shift, min(stop, end) + shift) for start, stop in ranges if start < end and stop > lead
     ]
-    return Snippet(f"{before}{text[lead:end]}{after}", within)
+    return Snippet(f"{before}{text[lead:end]}{behind}", within, best)
+
+
+def _parts(marked: str) -> list[str]:
+    """Split a marked text into its parts. A phrase that goes on from one part to the next is marked in both."""
+    parts, is_open = [], False
+    for part in marked.split(PART_END):
+        begun = f"{BEGIN}{part}" if is_open else part
+        is_open = begun.rfind(BEGIN) > begun.rfind(END)
+        parts.append(f"{begun}{END}" if is_open else begun)
+    return parts
 
 
 def _ranges(marked: str) -> tuple[str, list[tuple[int, int]]]:
@@ -468,12 +572,12 @@ def _ranges(marked: str) -> tuple[str, list[tuple[int, int]]]:
     return "".join([" " if one.isspace() else one for one in text]), ranges
 
 
-def _start(ranges: Sequence[tuple[int, int]]) -> int:
-    """Return the start of the range from which most ranges fit into a snippet."""
-    best, most, last = 0, 0, 0
+def _most(ranges: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the start and the end of the most ranges that fit into a snippet together; 0 and 0 if there are none."""
+    best, count, last = (0, 0) if not ranges else ranges[0], 0, 0
     for first, (start, _) in enumerate(ranges):
-        while last < len(ranges) and ranges[last][1] <= start + LENGTH - LEAD:
+        while last < len(ranges) and ranges[last][1] <= start + LENGTH:
             last += 1
-        if last - first > most:
-            best, most = start, last - first
-    return best if most else ranges[0][0] if ranges else 0
+        if last - first > count:
+            best, count = (start, ranges[last - 1][1]), last - first
+    return best

@@ -1,4 +1,4 @@
-"""The search of a daemon: answers queries from the index and the journal.
+"""The search of a daemon: answers queries from the index and the journal, and lists the calls of all sessions.
 
 The index says which events have the words; the journal has the events. One that was deleted since is not in the
 journal, so it is not in an answer, whatever the index still has.
@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import anyio
+import msgspec
 
-from tooltap.daemon.journal.interface import CorruptError, Journal
+from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.journal.open import Place
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
 from tooltap.daemon.journal.sqlite.file import steady_place
@@ -24,7 +25,9 @@ from tooltap.daemon.search.index import second_of
 from tooltap.daemon.search.indexer import Indexer
 from tooltap.daemon.search.query import Highlighter, Hit, IndexReader, Snippet, Tally, Wanted
 from tooltap.daemon.system.paths import indexes_folder
-from tooltap.normalizers.stream.searchable import Searchable, searchable
+from tooltap.normalizers.stream.searchable import CALLS, Searchable, key_of_call, searchable
+from tooltap.normalizers.tools.files import file_paths
+from tooltap.protocol.events import EventHead
 from tooltap.traces.recording.own_file import LockedError, lock_own, private_folder
 
 HIT_SECONDS = 1.0
@@ -49,6 +52,34 @@ class FoundEvent(NamedTuple):
     session: str
     event: Searchable
     snippet: Snippet
+    argument: str | None
+    """Name of the argument that the excerpt is of, if it is of a call, but not of its first argument."""
+
+
+class FoundCall(NamedTuple):
+    """A call that ended."""
+
+    session: str
+    outcome: StoredEvent
+    call: StoredEvent | None
+    """None if the journal does not have the event."""
+
+
+class Calls(NamedTuple):
+    """A page of calls."""
+
+    calls: list[FoundCall]
+    """Newest first, by when they ended."""
+    complete: bool
+    """False if the search was cut off."""
+    next: int | None
+    """Cursor: `before` for the next calls; None if there are none."""
+    upto: int
+    """`seq` up to which events were searched."""
+    behind: int
+    """Number of newer `seq` that are not indexed yet."""
+    floor: int
+    """`seq` up to which events were dropped, to bound the size of the index."""
 
 
 class Answer(NamedTuple):
@@ -120,6 +151,49 @@ class Search:
             is_complete = is_complete and is_counted
         return Answer(hits, tallies, is_complete, next_before, upto, self._behind(upto), floor)
 
+    async def calls(self, wanted: Wanted, *, file: str | None, before: int | None, limit: int) -> Calls:
+        """List calls that ended. `wanted`: without words. `file`: the path of a file that they name, or its end. Raises
+        `UnavailableError`, `JournalError`."""
+        indexer = await self._open_indexer()
+        upto, floor = indexer.upto, indexer.floor
+        found: list[FoundCall] = []
+        before = NEWEST if before is None else before
+        while True:
+            room = limit - len(found)
+            hits, is_complete = await self._ask(indexer, IndexReader.hits, wanted, before, room, None, HIT_SECONDS)
+            found += await self._joined(indexer, hits, file)
+            before = hits[-1].key if hits else before
+            is_over = len(hits) < room or not is_complete
+            if is_over or len(found) >= limit:
+                more = before if hits and not (is_over and is_complete) else None
+                return Calls(found, is_complete, more, upto, self._behind(upto), floor)
+
+    async def _joined(self, indexer: Indexer, hits: Sequence[Hit], file: str | None) -> list[FoundCall]:
+        """Read the outcomes that are the last of their calls, each with its call."""
+        outcomes = {hit: event for hit in hits if (event := await self._event(hit.seq)) is not None}
+        keys = {hit: key_of_call(event.head.stream, event.head.call_id or "") for hit, event in outcomes.items()}
+        first = min((hit.seq for hit in outcomes), default=0)
+        documents = await self._ask(indexer, IndexReader.documents_of, list(keys.values()), first)
+        begun = {one.call: one.seq for one in reversed(documents) if not one.is_outcome}
+        ended = {one.call: one.seq for one in documents if one.is_outcome}
+        found = []
+        for hit, outcome in outcomes.items():
+            key = keys[hit]
+            if ended.get(key, hit.seq) != hit.seq:
+                continue
+            call = await self._event(begun[key]) if key in begun else None
+            if file is None or (call is not None and _names(call.head, file)):
+                found.append(FoundCall(hit.session, outcome, call))
+        seconds = {hit.seq: second_of(hit.key) for hit in hits}
+        return sorted(found, key=lambda one: _time(one.outcome, seconds[one.outcome.seq]), reverse=True)
+
+    async def _event(self, seq: int) -> StoredEvent | None:
+        """Return an event; None if it was deleted, or is damaged."""
+        try:
+            return await self._journal.event(seq)
+        except CorruptError:
+            return None
+
     async def count(self, wanted: Wanted, *, before: int | None) -> tuple[list[Tally], bool]:
         """Return the number of all hits by session, and whether all were counted in time. Raises `UnavailableError`."""
         return await self._ask(
@@ -160,22 +234,17 @@ class Search:
 
     async def _read(self, hits: Sequence[Hit], expression: str) -> list[FoundEvent]:
         """Return the hits whose events still exist and match the expression."""
-        events: list[tuple[Hit, bytes]] = []
-        for hit in hits:
-            try:
-                event = await self._journal.event(hit.seq)
-            except CorruptError:
-                continue
-            if event is not None:
-                events.append((hit, event.body))
+        events = [(hit, event.body) for hit in hits if (event := await self._event(hit.seq)) is not None]
         return await self._in_thread(self._mark, events, expression)
 
     def _mark(self, events: Sequence[tuple[Hit, bytes]], expression: str) -> list[FoundEvent]:
         highlighter = self._highlighter = self._highlighter or Highlighter()
         made = [(hit, about) for hit, body in events if (about := searchable(body)) is not None]
-        snippets = highlighter.snippets([about.text for _, about in made], expression)
+        snippets = highlighter.snippets(
+            [about.text for _, about in made], expression, after=[int(about.kind in CALLS) for _, about in made]
+        )
         return [
-            FoundEvent(hit.seq, hit.session, about, snippet)
+            FoundEvent(hit.seq, hit.session, about, snippet, _argument(about, snippet.part))
             for (hit, about), snippet in zip(made, snippets, strict=True)
             if snippet is not None
         ]
@@ -203,6 +272,27 @@ class Search:
 
     async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
+
+
+def _argument(about: Searchable, part: int) -> str | None:
+    """Return the name of the argument that a part of a text is of, if it is not the first one of a call."""
+    named = [name for name in about.arguments if name]
+    name = about.arguments[part] if part < len(about.arguments) else ""
+    return name if name and name != named[0] else None
+
+
+def _names(call: EventHead, file: str) -> bool:
+    """Return whether a call names a file with this path, or with a path that ends in it."""
+    wanted = file.replace("\\", "/").lstrip("/")
+    payload = msgspec.json.decode(call.input_json) if call.input_json else {}
+    changes = payload.get("changes")
+    paths = [*file_paths(payload), *(changes if isinstance(changes, dict) else ())]
+    return any(f"/{path}".replace("\\", "/").endswith(f"/{wanted}") for path in paths)
+
+
+def _time(event: StoredEvent, second: int) -> tuple[int, int]:
+    """Return the time of an event in ms, or that of its document, and its `seq`."""
+    return second * 1000 if event.head.ts is None else event.head.ts, event.seq
 
 
 def _in_order(hits: Sequence[Hit], found: Sequence[FoundEvent]) -> list[FoundEvent]:

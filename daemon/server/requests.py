@@ -29,8 +29,9 @@ from tooltap.daemon.journal.interface import (
     whole_lines,
 )
 from tooltap.daemon.search.query import Tally, Wanted, expression_of
-from tooltap.daemon.search.search import Answer, Search, UnavailableError
+from tooltap.daemon.search.search import Answer, FoundCall, Search, UnavailableError
 from tooltap.daemon.sessions.listing import FACETS, SessionFilter, SessionPlace, place_of
+from tooltap.daemon.sessions.resuming import fork_of, resume_of
 from tooltap.daemon.sessions.usage import zone_of
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop import name_task
@@ -41,6 +42,7 @@ from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
     CallsRequest,
     ChangedFilesRequest,
+    EndedCallsRequest,
     EndRequest,
     ErrorCode,
     EventRequest,
@@ -64,6 +66,8 @@ from tooltap.protocol.frames import (
 )
 from tooltap.protocol.replies import (
     ChangedFilesResult,
+    EndedCall,
+    EndedCallsResult,
     FileChange,
     FileDiff,
     FilesResult,
@@ -159,6 +163,8 @@ class Requests:
                 return await files_of(self._journal, request, MAX_REPLY)
             case CallsRequest():
                 return await self._calls(request)
+            case EndedCallsRequest():
+                return await ended_calls(self._search, self._journal, request)
             case OutputRequest():
                 return await self._output(request)
             case StatsRequest():
@@ -189,6 +195,7 @@ class Requests:
         wanted = _wanted(request)
         found = await self._journal.sessions(limit=request.limit, before=before, order=request.order, wanted=wanted)
         facets = await self._journal.count_sessions(wanted) if request.facets else None
+        found = [_with_commands(one) for one in found]
         sessions = _fitting(found, MAX_REPLY if facets is None else MAX_REPLY // 2)
         result: dict[str, Any] = {"sessions": sessions}
         if sessions and (len(sessions) < len(found) or len(found) == request.limit):
@@ -300,6 +307,11 @@ def _fitting(rows: list[T], limit: int = MAX_REPLY) -> list[T]:
     return rows
 
 
+def _with_commands(session: dict[str, Any]) -> dict[str, Any]:
+    commands = {"resume": resume_of(session), "fork": fork_of(session)}
+    return {**session, **{name: words for name, words in commands.items() if words is not None}}
+
+
 def _wanted(request: SessionsRequest) -> SessionFilter:
     named = {key: getattr(request, key) for key in ("session", *FACETS)}
     return SessionFilter(
@@ -392,6 +404,7 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
         folders=request.project,
         since=request.since,
         until=request.until,
+        outcomes=request.outcome,
     )
     try:
         if request.status is not None:
@@ -418,6 +431,7 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
                 tool=one.event.tool,
                 text=one.snippet.text,
                 ranges=[list(found) for found in one.snippet.ranges],
+                argument=one.argument,
             )
             for one in answer.hits
         ],
@@ -469,6 +483,68 @@ def _tallies(answer: Answer) -> list[Tally]:
     for one in answer.hits:
         found.setdefault(one.session, Tally(one.session, one.event.provider, None, 0, one.seq))
     return list(found.values())
+
+
+async def ended_calls(search: Search, journal: Journal, request: EndedCallsRequest) -> dict[str, Any]:
+    """Answer an `ended-calls` request: an `EndedCallsResult` as a JSON object. Raises `FrameError`, `JournalError`."""
+    named = None if request.file is None else expression_of(f'"{request.file.replace(chr(34), " ")}"')
+    if named == "":
+        raise FrameError("bad-frame", "ended-calls: `file` needs at least one letter or digit")
+    wanted = Wanted(
+        "",
+        sessions=request.session,
+        providers=request.provider,
+        kinds=("tool-result",),
+        tools=request.tool,
+        folders=request.project,
+        since=request.since,
+        until=request.until,
+        outcomes=request.outcome,
+        file=named,
+    )
+    try:
+        found = await search.calls(wanted, file=request.file, before=request.before, limit=request.limit)
+    except UnavailableError as error:
+        raise FrameError("no-index", str(error)) from None
+    rows = await _rows(journal, list(dict.fromkeys(one.session for one in found.calls)))
+    result = EndedCallsResult(
+        calls=[_ended_call(one, rows.get(one.session, {})) for one in found.calls],
+        next=found.next,
+        complete=found.complete,
+        upto=found.upto,
+        behind=found.behind,
+        floor=found.floor or None,
+    )
+    described: dict[str, Any] = msgspec.to_builtins(result)
+    return described
+
+
+ERROR_LENGTH = 200
+"""Code points of an error in a list of calls."""
+
+
+def _ended_call(found: FoundCall, session: dict[str, Any]) -> EndedCall:
+    outcome, call = found.outcome.head, None if found.call is None else found.call.head
+    error = outcome.payload.get("errorMessage")
+    text = "" if error is None else " ".join(str(msgspec.json.decode(error)).split())
+    return EndedCall(
+        session=found.session,
+        title=session.get("title"),
+        project=session.get("project"),
+        provider=outcome.provider,
+        stream=outcome.stream,
+        call_id=outcome.call_id or "",
+        seq=None if found.call is None else found.call.seq,
+        result_seq=found.outcome.seq,
+        ts=outcome.ts,
+        name=outcome.name or "",
+        call_title=None if call is None else call.title,
+        preview=None if call is None else call.preview,
+        outcome=outcome.status,  # type: ignore[arg-type]
+        error=(text if len(text) <= ERROR_LENGTH else f"{text[: ERROR_LENGTH - 1]}…") or None,
+        duration_ms=outcome.duration_ms,
+        agent=outcome.agent,
+    )
 
 
 async def files_of(journal: Journal, request: FilesRequest, max_bytes: int) -> FilesResult:

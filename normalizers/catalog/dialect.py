@@ -141,6 +141,9 @@ class EventServer(NamedTuple):
     """The environment variable that holds the password; if it is unset, no authentication is used."""
 
 
+SESSION = "{session}"
+
+
 class Agent(NamedTuple):
     """A program that prints a dialect. In its interactive mode an agent needs the terminal for itself."""
 
@@ -159,6 +162,11 @@ class Agent(NamedTuple):
     prompt: Prompt | None = None
     server: EventServer | None = None
     """The server that `tooltap attach` taps."""
+    resume: tuple[str, ...] = ()
+    """The arguments with which the agent continues a session, in the folder of that session; `SESSION` stands for its
+    id. Empty: not known. Only what the agent's documentation or a run of it shows."""
+    fork: tuple[str, ...] = ()
+    """The arguments with which it continues a copy of a session."""
     worktrees: str | None = None
     """Where the agent puts worktrees of every repository, as names joined by `/`: `*` is any name, `+` that of the
     repository."""

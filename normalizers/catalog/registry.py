@@ -44,6 +44,15 @@ def agents() -> dict[str, Agent]:
 
 
 @cache
+def _agents_by_provider() -> dict[str, Agent]:
+    return {agent.provider or agent.command: agent for agent in agents().values()}
+
+
+def agent_of_provider(provider: str) -> Agent | None:
+    return _agents_by_provider().get(provider)
+
+
+@cache
 def stores() -> dict[str, tuple[Store, ...]]:
     """Command -> stores of the agent's sessions, today's first; agents without a store have no entry."""
     return {name: (agent.store, *agent.older_stores) for name, agent in agents().items() if agent.store is not None}

@@ -82,6 +82,8 @@ USED = {
     "search": ("the", EVENTS),
     "files": ("last", EVENTS),
     "usage": ("", EVENTS | {"shutil"}),
+    "calls": ("", EVENTS),
+    "resume": ("last --print", EVENTS),
     "follow": ("reread --all", EVENTS),
     "stats": ("", EVENTS),
     "ingest": ("TAPPED", EVENTS | LOOP | FILES),

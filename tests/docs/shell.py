@@ -22,7 +22,8 @@ TIMEOUT = 60
 
 
 NOTHING = re.compile(
-    r"^tooltap: (no event has|nothing found|events after \d+ are not|according to (?:its|their) events,) .*\n", re.M
+    r"^tooltap: (no (event has|call)|nothing found|events after \d+ are not|according to (?:its|their) events,) .*\n",
+    re.M,
 )
 """Matches an error that is expected here: there is one session, which may not be indexed yet, and changed no
 file."""

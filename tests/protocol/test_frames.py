@@ -64,7 +64,11 @@ def test_op_is_the_first_key() -> None:
         (b"[" * 100_000, "bad-frame", "a frame is a JSON object with an `op`"),
         (b'"subscribe"', "bad-frame", "a frame is a JSON object with an `op`"),
         (b"{}", "bad-frame", "a frame is a JSON object with an `op`; object missing required field `op`"),
-        (b'{"op":"subscrib"}', "unknown-op", "unknown op 'subscrib'; known are calls, changed-files, end, event,"),
+        (
+            b'{"op":"subscrib"}',
+            "unknown-op",
+            "unknown op 'subscrib'; known are calls, changed-files, end, ended-calls,",
+        ),
         (b'{"op":"subscribe","after":[]}', "bad-frame", "subscribe: `after`: expected `int | str`, got `array`"),
         (b'{"op":"subscribe","after":-1}', "bad-frame", "subscribe: `after`: expected `int` >= 0"),
         (b'{"op":"subscribe","since":1}', "bad-frame", "subscribe: object contains unknown field `since`"),

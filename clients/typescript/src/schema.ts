@@ -55,6 +55,7 @@ export type ClientFrame =
   | EventRequest
   | FilesRequest
   | CallsRequest
+  | EndedCallsRequest
   | OutputRequest
   | StatsRequest
   | EndRequest
@@ -755,6 +756,8 @@ export interface SearchRequest {
   kind?: string[];
   /** The canonical or the raw name of the tool. */
   tool?: string[];
+  /** Only events about calls that ended like this: the `status` of their results. */
+  outcome?: ("cancelled" | "completed" | "denied" | "failed" | "interrupted")[];
   since?: number;
   /** Times of the events, in milliseconds since the epoch; they count as whole seconds. */
   until?: number;
@@ -866,6 +869,39 @@ export interface CallsRequest {
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   session?: string;
+}
+
+/**
+ * Lists the calls of all sessions that ended, newest first, by when they ended. A call matches if it has one of
+ * the     values of each filter that is given.
+ */
+export interface EndedCallsRequest {
+  op: "ended-calls";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
+  /** Id of the request; the reply repeats it. */
+  id?: string | number;
+  /** How the call ended: the `status` of its result. */
+  outcome?: ("cancelled" | "completed" | "denied" | "failed" | "interrupted")[];
+  /** The canonical or the raw name of the tool. */
+  tool?: string[];
+  /** Names of agents. */
+  provider?: string[];
+  /** Directories of the sessions, parents of these directories, or the last part of their names. */
+  project?: string[];
+  session?: string[];
+  /** Path of a file that the call names, or the end of its path: `src/app.py`, `app.py`. */
+  file?: string;
+  since?: number;
+  /** Times of the ends, in milliseconds since the epoch; they count as whole seconds. */
+  until?: number;
+  /** `next` of the previous page. */
+  before?: number;
+  limit?: number;
 }
 
 /** Asks for a part of an output body. */
@@ -1323,6 +1359,13 @@ export interface Session {
   contextUsed?: number;
   /** Size of the context window, in tokens. */
   contextSize?: number;
+  /**
+   * The words of the command that continues the session with its agent, to be run in `cwd`; absent if it is not
+   * known.
+   */
+  resume?: string[];
+  /** The words of the command that continues a copy of it. */
+  fork?: string[];
 }
 
 /** How many of the sessions that match have each value; of many values, the most frequent. */
@@ -1458,10 +1501,18 @@ export interface FoundEvent {
   ts?: number;
   /** The canonical tool, for the kinds that name one. */
   tool?: string;
-  /** An excerpt of the searched text, on one line; `…` where something is left out. */
+  /**
+   * An excerpt of the searched text, on one line; `…` where something is left out. It is of one part of the text:
+   * of one argument of a call, or of one output.
+   */
   text: string;
-  /** The parts of `text` that match, each `[start, end]` in code points. */
+  /** The parts of `text` that match, each `[start, end]` in code points. Empty if only the name of the tool does. */
   ranges: number[][];
+  /**
+   * Name of the argument of a call that `text` is of, such as `description`; absent for the first argument, which
+   * says what the call does.
+   */
+  argument?: string;
 }
 
 /** A session that has hits. */
@@ -1642,6 +1693,50 @@ export interface CallsResult {
   permissions: OpenPermission[];
   /** False if there are more than fit into a reply. */
   complete: boolean;
+}
+
+/** A call that ended. */
+export interface EndedCall {
+  session: string;
+  /** Title of the session. */
+  title?: string;
+  project?: string;
+  provider: string;
+  stream: string;
+  callId: string;
+  /** The `seq` of the call; absent if the journal does not have it. */
+  seq?: number;
+  /** The `seq` of its result. */
+  resultSeq: number;
+  /** When it ended, in milliseconds since the epoch. */
+  ts?: number;
+  /** The canonical tool, or the provider's name unchanged. */
+  name: string;
+  /** The agent's title of the call. */
+  callTitle?: string;
+  /** The one argument that identifies the call, as one line of at most 40 code points. */
+  preview?: string;
+  outcome: "cancelled" | "completed" | "denied" | "failed" | "interrupted";
+  /** Why it did not complete: the beginning of `errorMessage`, as one line. */
+  error?: string;
+  durationMs?: number;
+  /** The subagent that made the call; absent for the main agent. */
+  agent?: string;
+}
+
+/** Calls that ended, newest first, by when they ended. */
+export interface EndedCallsResult {
+  calls: EndedCall[];
+  /** Present if there may be more: pass it as `before` to get them. */
+  next?: number;
+  /** False if the search took too long: there may be calls that were not found. */
+  complete: boolean;
+  /** The `seq` of the newest event that was searched. */
+  upto: number;
+  /** Number of newer `seq` that are not indexed yet. */
+  behind: number;
+  /** Events up to this `seq` are not searched: the index would be larger than `index_bytes`. */
+  floor?: number;
 }
 
 /** A part of an output body: UTF-8 as `text`, anything else as `b64`. */
@@ -2147,6 +2242,7 @@ export interface Results {
   usage: UsageResult;
   event: EventResult;
   calls: CallsResult;
+  "ended-calls": EndedCallsResult;
   output: OutputResult;
   end: Statistics;
   remove: RemoveResult;

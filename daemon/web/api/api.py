@@ -37,6 +37,7 @@ from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
     ChangedFilesRequest,
+    EndedCallsRequest,
     ErrorFrame,
     EventRequest,
     FilesRequest,
@@ -86,6 +87,7 @@ def routes(services: Services, logins: Logins, new_link: Callable[[], str]) -> l
         Route("/api/sessions/{session:path}/files", api.files),
         Route("/api/files", api.changed_files),
         Route("/api/search", api.search),
+        Route("/api/calls", api.calls),
         Route("/api/usage", api.usage),
         Route("/api/events", api.events),
         Route("/api/events/{seq}", api.event),
@@ -117,6 +119,9 @@ class _Api:
 
     async def search(self, request: Request) -> Response:
         return await self._ask(_query(request, SearchRequest, id=None))
+
+    async def calls(self, request: Request) -> Response:
+        return await self._ask(_query(request, EndedCallsRequest, id=None))
 
     async def usage(self, request: Request) -> Response:
         return await self._ask(_query(request, UsageRequest, id=None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import quote, urlencode
 
 
@@ -19,3 +20,9 @@ def share_url(session: str) -> str:
 def event_url(seq: int) -> str:
     """Return the address of an event's page."""
     return f"/events/{seq}"
+
+
+def calls_url(**filters: str | Iterable[str]) -> str:
+    """Return the address of the page of calls with these filters; empty ones are left out."""
+    given = {name: value for name, value in filters.items() if value}
+    return f"/calls?{urlencode(given, doseq=True)}" if given else "/calls"

@@ -48,7 +48,7 @@ from tooltap.daemon.system.zone import zone_name
 from tooltap.daemon.web.http.feed import Arrived, EventStream, message
 from tooltap.daemon.web.http.requests import NEWEST, WebError
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page.addresses import session_url
+from tooltap.daemon.web.page.addresses import calls_url, session_url
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, template
 from tooltap.daemon.web.page.session import asked_in
@@ -534,6 +534,7 @@ class _Home:
             latest=latest,
             total=total_words(self._totals.known(counts.wanted)),
             has_budget=has_budget(),
+            failed_calls=calls_url(outcome="failed", agent=query.agent, project=query.project, period=query.period),
             periods=PERIOD_WORDS,
             preferences=preferences_of(request),
             waits=counts.waiting,

@@ -12,7 +12,7 @@ from tooltap.daemon.show.markup import code_css
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.requests import WebError
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page import board, compare, event, files, home, login, search, session, share, usage
+from tooltap.daemon.web.page import board, calls, compare, event, files, home, login, search, session, share, usage
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.preferences import COOKIE, PreferenceError, from_form, to_cookie
 from tooltap.daemon.web.page.routing import PageRoute, compile_templates
@@ -38,6 +38,7 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         *share.routes(services, logins),
         *session.routes(services, fragments, successors),
         *search.routes(services),
+        *calls.routes(services),
         *event.routes(services, fragments),
         *board.routes(services, fragments),
         *compare.routes(services),

@@ -25,6 +25,7 @@ from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, project_names, query_of
 from tooltap.normalizers.tools.registry import family_of, names_in
+from tooltap.protocol.events import ResultStatus
 from tooltap.protocol.frames import Reply, SearchRequest
 
 KINDS = {
@@ -36,6 +37,9 @@ KINDS = {
     "permission-response": "Permission",
     "unparsed": "Unread line",
 }
+
+LEAD = 12
+"""Code points that a narrow row shows before the first match."""
 
 
 class ShownHit(NamedTuple):
@@ -49,27 +53,34 @@ class ShownHit(NamedTuple):
     ts: int | None
     parts: list[tuple[str, bool]]
     """Pieces of the text, each with whether it matches the query."""
+    is_argument: bool
+    """Whether the text is of an argument of a call that does not say what the call did."""
+
+    @property
+    def narrow(self) -> list[tuple[str, bool]]:
+        """Return the parts for a row that has no room for the whole text: from shortly before the first match on."""
+        (text, found), *rest = self.parts or [("", True)]
+        return self.parts if found or not rest or len(text) <= LEAD else [(f"…{text[-LEAD:]}", False), *rest]
 
 
 def shown_hit(found: dict[str, Any]) -> ShownHit:
     """Convert a hit of a reply to `search`."""
-    seq, session, tool = found["seq"], found["session"], found.get("tool")
-    text, ranges = found["text"], found["ranges"]
-    if tool is not None and text.startswith(f"{tool} ") and all(start > len(tool) for start, _ in ranges):
-        shift = len(tool) + 1  # the label says it
-        text, ranges = text[shift:], [[start - shift, end - shift] for start, end in ranges]
+    seq, session, tool, kind = found["seq"], found["session"], found.get("tool"), found["kind"]
     return ShownHit(
         seq=seq,
         session=session,
         url=f"{session_url(session, at=seq)}#e{seq}",
-        label=KINDS.get(found["kind"], found["kind"]) if tool is None else _of_tool(tool, found["kind"]),
+        label=KINDS.get(kind, kind) if tool is None else _of_tool(tool, kind, found.get("argument")),
         family=None if tool is None else family_of(tool),
         ts=found.get("ts"),
-        parts=_parts(text, ranges),
+        parts=_parts(found["text"], found["ranges"]),
+        is_argument="argument" in found,
     )
 
 
-def _of_tool(tool: str, kind: str) -> str:
+def _of_tool(tool: str, kind: str, argument: str | None) -> str:
+    if argument is not None:
+        return f"{tool} {argument}"
     return f"{tool} output" if kind == "tool-result" else tool
 
 
@@ -89,7 +100,16 @@ PER_SESSION = 3
 DAY = 86_400_000
 PERIODS = {"day": DAY, "week": 7 * DAY, "month": 30 * DAY}
 PERIOD_WORDS = {"day": "Last 24 hours", "week": "Last 7 days", "month": "Last 30 days"}
-FILTERS = ("agent", "project", "tool", "state", "period", "session")
+FILTERS = ("agent", "project", "tool", "state", "outcome", "period", "session")
+
+OUTCOME_WORDS = {
+    "failed": "Failed",
+    "denied": "Denied",
+    "cancelled": "Cancelled",
+    "interrupted": "Interrupted",
+    "completed": "Completed",
+}
+"""Status of a result -> its label."""
 
 Status: TypeAlias = Literal["running", "waiting", "failed", "completed", "interrupted"]
 Word: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
@@ -104,6 +124,8 @@ class SearchQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     tool: tuple[Word, ...] = ()
     state: tuple[Status, ...] = ()
     """Statuses of the sessions."""
+    outcome: tuple[ResultStatus, ...] = ()
+    """How the calls ended that the events are about."""
     period: Literal["day", "week", "month"] | None = None
     """Maximum age of the events."""
     session: tuple[Word, ...] = ()
@@ -134,6 +156,7 @@ class SearchQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
             project=projects.folders(self.project) or None,
             tool=self.tool or None,
             status=self.state or None,
+            outcome=self.outcome or None,
             since=None if self.period is None else max(now - PERIODS[self.period], 0),
             **more,
         )
@@ -207,7 +230,7 @@ async def search_page(services: Services, query: SearchQuery) -> Result | None:
     wanted = query.request(now, names, limit=HITS, per_session=most, before=query.before)
     reply = await services.requests.reply_to(wanted)
     if reply.error is not None:
-        return Result([], 0, 0, True, None, None, _sentence(reply), 0, None)
+        return Result([], 0, 0, True, None, None, sentence_of(reply), 0, None)
     found = reply.result
     unfiltered = 0
     if not found["hits"] and query.filters:
@@ -236,6 +259,7 @@ async def choices(journal: Journal, tools: Iterable[str]) -> dict[str, dict[str,
         "project": {name: name for name in projects if name},
         "tool": {one: one for one in sorted(tools)},
         "state": STATUSES,
+        "outcome": OUTCOME_WORDS,
         "period": PERIOD_WORDS,
     }
 
@@ -267,7 +291,7 @@ def _group(
     )
 
 
-def _sentence(reply: Reply) -> str:
+def sentence_of(reply: Reply) -> str:
     assert reply.error is not None
     if reply.error.code == "bad-frame":
         return "The search needs at least one letter or digit."

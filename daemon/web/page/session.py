@@ -34,6 +34,7 @@ from tooltap.daemon.sessions.listing import (
     project_of,
     status_of,
 )
+from tooltap.daemon.sessions.resuming import in_shell, resume_of
 from tooltap.daemon.show.blocks import LEVELS, Level
 from tooltap.daemon.show.minimap import KINDS, SessionHistory, drawn
 from tooltap.daemon.show.shown import Fragment
@@ -564,6 +565,7 @@ class SessionHead(NamedTuple):
             "project": project_of(row),
             "waiting": waiting,
             "share_url": share_url(session),
+            "resume": None if (words := resume_of(row)) is None else in_shell(words, row.get("cwd")),
         }
         html = await anyio.to_thread.run_sync(lambda: template("session_head.html", title=name_of(row), **values))
         return cls(name_of(row), html, session, row["firstSeq"], row["events"], is_live(row), row.get("files"))

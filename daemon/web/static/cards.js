@@ -1,6 +1,7 @@
 // Cards in the browser: turns HTML of our own server into elements, and puts cards that it made again in their places.
 // What a card says and where it belongs is the server's decision.
 
+import { offerCopies } from "./copies.js";
 import { ask } from "./origin.js";
 import { foldRows, nestRows, restore } from "./rows.js";
 
@@ -22,11 +23,13 @@ export function parse(html) {
   return holder.content;
 }
 
-// Shows new content in the place of the former one. The focus stays on the link that had it.
+// Shows new content in the place of the former one. The focus stays on the link or the button that had it.
 export function refill(element, fresh) {
-  const focused = element.contains(document.activeElement) ? document.activeElement.href : undefined;
+  const keyOf = (one) => one.href ?? one.dataset.line;
+  const focused = element.contains(document.activeElement) ? keyOf(document.activeElement) : undefined;
   element.replaceChildren(fresh);
-  if (focused) [...element.querySelectorAll("a")].find((one) => one.href === focused)?.focus({ preventScroll: true });
+  offerCopies(element);
+  if (focused) [...element.querySelectorAll("a, button[data-line]")].find((one) => keyOf(one) === focused)?.focus({ preventScroll: true });
 }
 
 // Adds what the server cannot know: times in the reader's time zone, and that a script can expand cards.

@@ -3,6 +3,7 @@
 
 import { board } from "./board.js";
 import { append, enhance, findCard, headOf, isExpanded, make, parse, patch, refill, reload, slotOf } from "./cards.js";
+import { copyClicked, offerCopies } from "./copies.js";
 import { Feed } from "./feed.js";
 import { home } from "./home.js";
 import { listen, rowKeys, showHelp } from "./keys.js";
@@ -42,6 +43,10 @@ function timeline() {
   let isFollowing = false;
   let unseen = 0;
   feed.element.after(partials);
+  if (head) {
+    offerCopies(head);
+    head.addEventListener("click", copyClicked);
+  }
 
   const live = new Live(main.dataset.live, {
     card: (html, seq) => later(() => {
@@ -248,6 +253,7 @@ function keyboard(feed, overview) {
       if (!text.checkVisibility()) text.form.showPopover();
       text.focus();
     },
+    c: () => document.querySelector("#head button[data-line]:not([hidden])")?.click(),
     "?": showHelp,
   };
   listen(keys, (element) => !element.matches("#feed :is(a.head, summary)"));

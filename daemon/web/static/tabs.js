@@ -2,6 +2,7 @@
 // there already. While one is looked at it asks every two seconds whether there is something new.
 
 import { make, parse } from "./cards.js";
+import { copyClicked, offerCopies } from "./copies.js";
 import { ask, LoggedOut } from "./origin.js";
 
 const PERIOD = 2_000; // milliseconds between two questions while the session continues
@@ -168,8 +169,7 @@ class Panel {
   }
 
   clicked(event) {
-    const button = event.target.closest("button[data-line]");
-    if (button) copy(button);
+    copyClicked(event);
     const link = event.target.closest("a[data-event]");
     if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     const card = document.getElementById(`e${link.dataset.event}`);
@@ -185,14 +185,3 @@ class Panel {
 }
 
 const keyOf = (element) => element.closest("details[data-path]")?.dataset.path ?? element.getAttribute("href") ?? element.dataset.line ?? element.textContent;
-
-function offerCopies(element) {
-  if (!navigator.clipboard) return; // over plain HTTP from another machine
-  for (const button of element.querySelectorAll("button[data-line]")) button.hidden = false;
-}
-
-async function copy(button) {
-  await navigator.clipboard.writeText(button.dataset.line);
-  button.textContent = "Copied";
-  setTimeout(() => (button.textContent = "Copy"), 2_000);
-}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, OwnDeletion, Prompt, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, OwnDeletion, Prompt, Store
 from tooltap.normalizers.wire.values import record, string
 
 
@@ -125,6 +125,8 @@ AGENTS = (
         "claude",
         ("--output-format stream-json", "--output-format json"),
         "-p --output-format stream-json --verbose",
+        resume=("--resume", SESSION),
+        fork=("--resume", SESSION, "--fork-session"),
         package="@anthropic-ai/claude-code",
         store=Store(
             "claude-transcript",

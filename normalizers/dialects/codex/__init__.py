@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Prompt, Store
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.wire.values import record, string
 
@@ -139,6 +139,8 @@ AGENTS = (
         "codex",
         ("exec … --json", "e … --json", "mcp-server", "app-server"),
         "exec --json",
+        resume=("resume", SESSION),
+        fork=("fork", SESSION),
         package="@openai/codex",
         store=Store(
             "codex-rollout",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Prompt, Store
 
 _COMMON_KEYS = {"id", "timestamp", "parentId"}
 
@@ -52,6 +52,7 @@ AGENTS = (
         ("--output-format json", "--acp"),
         "-p … --output-format json",
         package="@github/copilot",
+        resume=(f"--resume={SESSION}",),
         store=Store(
             "copilot-json",
             "COPILOT_HOME",

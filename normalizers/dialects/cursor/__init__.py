@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Prompt
 
 
 def _is_cursor_stream(value: dict[str, Any]) -> bool:
@@ -45,6 +45,7 @@ AGENTS = (
         ("--output-format stream-json", "acp"),
         "-p --output-format stream-json",
         provider="cursor",
+        resume=("--resume", SESSION),
         worktrees=".cursor/worktrees/+/*",
         prompt=Prompt(
             words="all",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Prompt, Store
 
 _STREAM_KEYS = {
     "init": {"session_id", "model"},
@@ -72,6 +72,7 @@ AGENTS = (
         ("--output-format stream-json", "-o stream-json", "--acp", "--experimental-acp"),
         "-p … --output-format stream-json",
         package="@google/gemini-cli",
+        resume=("--resume", SESSION),
         prompt=Prompt(options=("-p", "--prompt"), words="none"),
         store=Store(
             "gemini-chat",

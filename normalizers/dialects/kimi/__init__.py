@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Prompt, Store
 from tooltap.normalizers.wire.values import record, records
 
 
@@ -119,6 +119,7 @@ AGENTS = (
         ),
         "-p … --output-format stream-json",
         package="@moonshot-ai/kimi-code",
+        resume=("-r", SESSION),
         store=Store(
             "kimi-session",
             "KIMI_CODE_HOME",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, EventServer, Prompt, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, EventServer, Prompt, Store
 
 _BUS_SUBJECTS = ("file", "message", "permission", "plugin", "question", "server", "session", "todo")
 _BUS_PATHS = ("/session", "/permission/", "/question/")
@@ -105,6 +105,8 @@ AGENTS = (
         ("run … --format json", "acp"),
         "run --format json",
         package="opencode-ai",
+        resume=("--session", SESSION),
+        fork=("--session", SESSION, "--fork"),
         store=Store(
             "opencode-db",
             "XDG_DATA_HOME",

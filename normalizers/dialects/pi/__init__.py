@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Store
 from tooltap.normalizers.wire.values import string
 
 
@@ -100,6 +100,8 @@ AGENTS = (
         "pi",
         ("--mode json", "--mode rpc"),
         "--mode json",
+        resume=("--session", SESSION),
+        fork=("--fork", SESSION),
         store=Store("pi-session", "PI_CODING_AGENT_DIR", ".pi/agent", "sessions", re.compile(r".+\.jsonl")),
     ),
 )

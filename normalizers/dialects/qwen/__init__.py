@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Prompt, Store
 from tooltap.normalizers.wire.values import record
 
 _CLAUDE_USER_KEYS = {"timestamp", "tool_use_result", "isReplay", "isSynthetic", "agent_id"}
@@ -85,6 +85,7 @@ AGENTS = (
         ("--output-format stream-json", "-o stream-json", "--acp"),
         "-p … --output-format stream-json",
         package="@qwen-code/qwen-code",
+        resume=("--resume", SESSION),
         store=Store(
             "qwen-chat",
             "QWEN_HOME",

@@ -143,6 +143,18 @@ def _search(world: World, new: Path) -> Iterator[Words]:
     yield (ARGUMENT, "--socket", world.daemon.path)
 
 
+def _calls(world: World, new: Path) -> Iterator[Words]:
+    yield from _daemons(world)
+    yield from _daemons(world, "--json")
+    for option in ("--agent", "--project", "--tool", "--file", "--session", "--since", "--outcome", "--family"):
+        yield (option, ARGUMENT, "--socket", world.daemon.path)
+
+
+def _resume(world: World, new: Path) -> Iterator[Words]:
+    for words in (("last", "--print"), ("last", "--print", "--fork"), (ARGUMENT,)):
+        yield from _daemons(world, *words)
+
+
 def _files(world: World, new: Path) -> Iterator[Words]:
     for words in (("last",), ("last", ARGUMENT), (ARGUMENT,), ("last", "--json")):
         yield from _daemons(world, *words)
@@ -338,6 +350,8 @@ CASES: dict[str, Cases] = {
         _daemons(world, ARGUMENT), _daemons(world, "--agent", ARGUMENT), _daemons(world, "--all")
     ),
     "search": _search,
+    "calls": _calls,
+    "resume": _resume,
     "usage": _usage,
     "show": _show,
     "top": _top,

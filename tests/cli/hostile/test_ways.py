@@ -31,6 +31,7 @@ MAY = {
         "draws one clean line again and again",
     ),
     "cli/read/export.py": ({"tooltap.cli.common.printing.binary_output"}, "writes a page, to no terminal"),
+    "cli/read/resume.py": ({"os.execv"}, "becomes the agent, of which nothing is changed"),
     "cli/read/running.py": ({"tooltap.cli.common.printing.Clean"}, "names the type"),
     "cli/read/transcript.py": ({"tooltap.cli.common.printing.Clean"}, "names the type"),
     "cli/subcommands.py": ({"sys.stdout"}, "flushes, and silences a closed pipe"),

@@ -96,6 +96,7 @@ def world() -> Iterator[World]:
                 "sessions": wire.ask("sessions", limit=9),
                 "event": wire.ask("event", seq=2, view="raw"),
                 "search": wire.ask("search", query="bash"),
+                "ended-calls": wire.ask("ended-calls", limit=9),
                 "files": FILES,
                 "remove": {"events": 1, "bodies": 1},
             }

@@ -177,7 +177,7 @@ def test_calls_that_never_end_hold_back_nothing(tmp_path: Path) -> None:
         daemon.commit(commit(call("open"), *texts, result("open")))
         lines = show(daemon, "last")
 
-    assert [lines.index("▸ Bash"), lines.index("text 0"), lines.index("✓ Bash")] == [2, 3, 3 + len(texts)]
+    assert [lines.index("▸ Bash"), lines.index("text 0"), lines.index("✓ Bash")] == [3, 4, 4 + len(texts)]
 
 
 @pytest.mark.parametrize(

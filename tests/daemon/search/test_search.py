@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,11 +19,11 @@ from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.search import index as index_module
 from tooltap.daemon.search import indexer as indexer_module
 from tooltap.daemon.search.index import SLOTS, SPARE, Index
-from tooltap.daemon.search.query import IndexReader, Wanted
+from tooltap.daemon.search.query import IndexReader, Wanted, expression_of
 from tooltap.daemon.search.search import Answer
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.searchable import searchable
-from tooltap.protocol.events import SessionEvent
+from tooltap.protocol.events import SessionEvent, ToolResult
 
 pytestmark = pytest.mark.anyio
 
@@ -106,6 +107,134 @@ async def test_a_hit_shows_where_the_words_are(sqlite_journal: SqliteJournal, tm
     assert "the 検索 of words after" in shown
     assert shown.endswith("…")
     assert len(shown) <= 162
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "found", "argument"),
+    [
+        ("mise test", "mise run test", ["mise", "test"], None),
+        ("test", "mise run test", ["test"], None),  # the description has it as often
+        ("full suite", "Run the full suite", ["full", "suite"], "description"),
+        ("mise suite", "mise run test", ["mise"], None),
+        ("bash", "mise run test", [], None),
+        ('"test run"', "mise run test", ["test"], None),  # a phrase over two parts
+    ],
+)
+async def test_an_excerpt_is_of_one_argument(
+    sqlite_journal: SqliteJournal, tmp_path: Path, query: str, text: str, found: list[str], argument: str | None
+) -> None:
+    """So no excerpt looks like a command that was not run."""
+    arguments = {"command": "mise run test", "description": "Run the full suite"}
+    await sqlite_journal.commit(commit(call("c1", input=arguments), state="ended"))
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        (hit,) = (await index.find(query)).hits
+    assert (hit.snippet.text, hit.argument) == (text, argument)
+    assert [text[start:end] for start, end in hit.snippet.ranges] == found
+
+
+async def test_an_excerpt_is_centred_on_the_hit(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
+    await sqlite_journal.commit(commit(message("a " * 200 + "word" + " b" * 200), state="ended"))
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        (hit,) = (await index.find("word")).hits
+    assert hit.snippet.text == f"…{'a ' * 38}word{' b' * 40}…"
+
+
+def _edit(number: int, path: str, status: str, stream: str = "s", **fields: Any) -> list[Produced]:
+    """A call of `Edit` at `number` seconds, and its result a second later."""
+    name = f"c{number}"
+    ended = event(
+        ToolResult,
+        stream,
+        call_id=name,
+        name="Edit",
+        output={"errorMessage": "not unique"} if status == "failed" else {},
+        status=status,
+        is_error=status == "failed",
+        ts=number * 1000 + 1000,
+        **fields,
+    )
+    return [call(name, stream, "Edit", input={"file_path": path}, ts=number * 1000, **fields), ended]
+
+
+async def test_calls_of_all_sessions(
+    sqlite_journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Newest first by when they ended, whenever they were ingested; over several parts of the index."""
+    monkeypatch.setattr(index_module, "PART_DOCUMENTS", 4)
+    monkeypatch.setattr(indexer_module, "BATCH", 3)
+    new: dict[str, Any] = {"session": "new", "provider": "claude"}
+    await sqlite_journal.commit(
+        commit(
+            event(SessionEvent, "a", state="started", cwd="/home/ann/shop", **new),
+            *_edit(50, "src/app.py", "failed", "a", **new),
+            *_edit(60, "/home/ann/shop/src/app.py", "completed", "a", **new),
+            *_edit(70, "src/map.py", "denied", "a", **new),
+            call("b1", "a", **new, ts=80_000),
+            stream="a",
+            state="ended",
+        )
+    )
+    await sqlite_journal.commit(
+        commit(
+            *_edit(10, "src/app.py", "failed", "b"),
+            call("b2", "b", ts=20_000),
+            result("b2", "b", status="interrupted", ts=21_000),
+            result("b2", "b", status="completed", replaces="b:1:0", ts=22_000),
+            call("b3", "b", ts=30_000),
+            result("b3", "b", status="completed", async_=True, ts=31_000),
+            result("b3", "b", status="failed", is_error=True, final=True, ts=32_000),
+            stream="b",
+            state="ended",
+        )
+    )
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        await index.settle()
+
+        async def found(file: str | None = None, limit: int = 100, **filters: object) -> list[tuple[int | None, int]]:
+            expression = None if file is None else expression_of(f'"{file}"')
+            wanted = Wanted("", kinds=("tool-result",), file=expression, **filters)  # type: ignore[arg-type]
+            calls: list[tuple[int | None, int]] = []
+            before = None
+            while True:
+                page = await index.search.calls(wanted, file=file, before=before, limit=limit)
+                assert page.complete
+                calls += [(one.call and one.call.seq, one.outcome.seq) for one in page.calls]
+                before = page.next
+                if before is None:
+                    return calls
+
+        everything = [(6, 7), (4, 5), (2, 3), (14, 16), (11, 13), (9, 10)]
+        assert await found() == await found(limit=1) == await found(limit=4) == everything
+        assert await found(outcomes=["failed"]) == [(2, 3), (14, 16), (9, 10)]
+        assert await found(outcomes=["failed"], tools=["Edit"]) == [(2, 3), (9, 10)]
+        assert await found(outcomes=["denied", "completed"]) == [(6, 7), (4, 5), (11, 13)]
+        assert await found(outcomes=["cancelled"]) == []
+        assert await found(outcomes=["interrupted"]) == []  # a later result replaces it
+        assert await found(providers=["claude"], outcomes=["failed"]) == [(2, 3)]
+        assert await found(folders=["shop"], outcomes=["failed"]) == [(2, 3)]
+        assert await found(sessions=["session-1"], tools=["Edit"]) == [(9, 10)]
+        assert await found(since=11_000, until=32_000) == [(14, 16), (11, 13), (9, 10)]
+        assert await found("src/app.py") == await found("app.py", limit=1) == [(4, 5), (2, 3), (9, 10)]
+        assert await found("app.py", outcomes=["failed"]) == [(2, 3), (9, 10)]
+        assert await found("/home/ann/shop/src/app.py") == [(4, 5)]
+        assert await found("pp.py") == []
+        assert await found("p.py") == []
+        # The same filter for the events about calls: the call, whose result failed, and the result.
+        assert seqs(await index.find("edit", outcomes=["failed"])) == [2, 9]
+        assert seqs(await index.find("unique", outcomes=["failed"])) == [3, 10]
+        assert seqs(await index.find("unique", outcomes=["completed"])) == []
+        tallies = (await index.find("edit", outcomes=["failed"])).tallies
+        assert [(one.session, one.hits) for one in tallies] == [("new", 1), ("session-1", 1)]
+
+
+async def test_calls_whose_events_are_gone(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
+    await sqlite_journal.commit(commit(*_edit(1, "a.py", "failed"), state="ended"))
+    await sqlite_journal.commit(commit(*_edit(2, "a.py", "failed", "t", session="two"), stream="t", state="ended"))
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        await index.settle()
+        await sqlite_journal.remove_session("session-1")  # the index does not know it yet
+        page = await index.search.calls(Wanted("", kinds=("tool-result",)), file=None, before=None, limit=10)
+    assert [(one.session, one.outcome.seq) for one in page.calls] == [("two", 4)]
 
 
 async def test_filters(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:

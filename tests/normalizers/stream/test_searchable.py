@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tooltap.normalizers.stream.searchable import LONGEST, PART, Searchable, searchable, spaced
+from tooltap.normalizers.stream.searchable import LONGEST, PART, PART_END, Searchable, key_of_call, searchable, spaced
 
 HEAD = {"v": 2, "stream": "s", "session": "x", "provider": "claude"}
 
@@ -55,7 +55,7 @@ def of(kind: str, **fields: Any) -> Searchable:
     ],
 )
 def test_text(event: dict[str, Any], text: str | None) -> None:
-    found = of(**event).text
+    found = of(**event).text.replace(PART_END, "\n")
     assert found == (f"Task\n{'p' * 600}\n{'y' * PART}" if text is None else text)
 
 
@@ -64,6 +64,39 @@ def test_what_is_filtered_by() -> None:
     assert found[:7] == ("tool-call", "s", "x", "claude", 5, "Bash", "shell")
     found = of("session", cwd="/a", alias="s")
     assert (found.cwd, found.alias) == ("/a", "s")
+
+
+def test_parts_that_are_arguments_have_their_names() -> None:
+    found = of("tool-call", name="Bash", title="Tests", input={"command": "make", "description": "all of them", "n": 1})
+    assert found.text.split(PART_END) == ["Bash", "Tests", "make", "all of them"]
+    assert found.arguments == ("", "", "command", "description")
+    assert of("tool-result", output={"stdout": "a", "stderr": "b"}).arguments == ()
+    assert of("tool-result", output={"stdout": "a\x1eb", "stderr": "\x1e"}).text == f"a b{PART_END} "
+    assert of("message", text="\x1e\x1d").text == "  "
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({"status": "failed"}, "failed"),
+        ({"status": "completed", "final": True}, "completed"),
+        ({"status": "completed", "async": True}, None),
+        ({"status": "failed", "replay": True}, None),
+    ],
+)
+def test_outcome_of_a_call(fields: dict[str, Any], outcome: str | None) -> None:
+    found = of("tool-result", callId="c1", name="Bash", output={}, **fields)
+    assert (found.text, found.outcome) == ("", outcome)
+    assert of("tool-call", callId="c1", name="Bash", input={}, status="running").outcome is None
+
+
+def test_events_of_a_call_have_its_key() -> None:
+    assert of("tool-call", callId="c1", name="Bash", input={}).call == key_of_call("s", "c1")
+    assert of("tool-result", callId="c1", output={}).call == key_of_call("s", "c1")
+    assert 0 <= key_of_call("s", "c1") < 2**63
+    assert len({key_of_call("s", "c1"), key_of_call("s", "c2"), key_of_call("t", "c1")}) == 3
+    assert of("tool-call", callId="c1", name="Bash", input={}, replay=True).call is None
+    assert of("message", text="a").call is None
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"kind":"later"}', b'{"kind":"message","text":1}', b"\xff"])

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 from tooltap.daemon.formats import amount, counted, spent
 from tooltap.daemon.journal.interface import StreamInfo
 from tooltap.daemon.sessions.listing import STATUSES, origins_of, status_of
+from tooltap.daemon.sessions.resuming import fork_of, in_shell, resume_of
 from tooltap.daemon.show.markup import product
 from tooltap.normalizers.wire.values import records, string
 from tooltap.protocol.events import SessionEvent, decode
@@ -71,7 +72,7 @@ def details_values(known: Announced, row: dict[str, Any], streams: list[StreamIn
         "streams": [_stream(one) for one in streams[:STREAMS]],
         "hidden_streams": max(len(streams) - STREAMS, 0),
         "lines": _lines(streams),
-        "to_copy": _to_copy(str(row["session"])),
+        "to_copy": [*_to_continue(row), *_to_copy(str(row["session"]))],
     }
 
 
@@ -126,6 +127,11 @@ def _lines(streams: list[StreamInfo]) -> str:
     unparsed = sum(one.statistics.unparsed for one in streams)
     words = [f"{with_events:,} with events", f"{lines - with_events - unparsed:,} skipped"]
     return f"{counted(lines, 'line')}: {', '.join([*words, f'{unparsed:,} not understood'])}"
+
+
+def _to_continue(row: dict[str, Any]) -> list[Command]:
+    commands = [("Continue it with its agent", resume_of(row)), ("Continue a copy of it", fork_of(row))]
+    return [Command(does, in_shell(words, row.get("cwd"))) for does, words in commands if words is not None]
 
 
 def _to_copy(session: str) -> list[Command]:

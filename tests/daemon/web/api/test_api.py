@@ -270,3 +270,28 @@ def test_files_of_a_session(daemon: Running, browser: Browser) -> None:
     assert file["diff"] == "--- /dev/null\n+++ b//w/a b.py\n@@ -0,0 +1 @@\n+x\n"
     assert browser.get(f"{address}?path=b.py").status == 404
     assert browser.get("/api/sessions/none/files").status == 404
+
+
+def test_calls_by_how_they_ended(daemon: Running, browser: Browser) -> None:
+    daemon.commit(
+        commit(
+            call("c1", name="Edit", input={"file_path": "a.py"}, ts=1_000),
+            event(ToolResult, call_id="c1", name="Edit", output={}, status="failed", is_error=True, ts=2_000),
+            call("c2", ts=3_000),
+            result("c2", ts=4_000),
+        )
+    )
+    daemon.until_indexed()
+
+    everything = browser.get("/api/calls").json
+    assert [(one["seq"], one["resultSeq"], one["outcome"]) for one in everything["calls"]] == [
+        (3, 4, "completed"),
+        (1, 2, "failed"),
+    ]
+    assert browser.get("/api/calls?outcome=failed&outcome=denied&tool=Edit&file=a.py").json["calls"] == [
+        everything["calls"][1]
+    ]
+    page = browser.get("/api/calls?limit=1").json
+    assert browser.get(f"/api/calls?limit=1&before={page['next']}").json["calls"] == everything["calls"][1:]
+    wrong = browser.get("/api/calls?outcome=broken")
+    assert (wrong.status, wrong.json["error"]["code"]) == (400, "bad-query")
