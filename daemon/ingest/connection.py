@@ -57,8 +57,9 @@ from tooltap.daemon.ingest.live_stream import (
     parts_of,
     replacement_of,
 )
-from tooltap.daemon.ingest.offload import HugeLine, Normalized, Offload, ReadLine
+from tooltap.daemon.ingest.offload import Normalized, Offload
 from tooltap.daemon.ingest.settling import Settling
+from tooltap.daemon.ingest.worker import HugeLine, ReadLine
 from tooltap.daemon.journal.interface import (
     Commit,
     Journal,

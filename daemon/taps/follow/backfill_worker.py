@@ -14,7 +14,7 @@ import signal
 import zlib
 from typing import NamedTuple
 
-from tooltap.daemon.ingest.offload import IDLE, Failure, drift_of_process, observed
+from tooltap.daemon.ingest.worker import IDLE, Failure, drift_of_process, observed
 from tooltap.daemon.taps.follow.overlap import OwnFiles, is_too_old
 from tooltap.daemon.taps.follow.stores import MARK_BYTES, Position, read_from
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
