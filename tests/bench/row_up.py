@@ -171,7 +171,7 @@ def _has_read_all(socket: Path) -> bool:
 
 def _normalize(files: Sequence[Path], environment: Mapping[str, str]) -> Run:
     begun, before = time.perf_counter(), _cpu_seconds()
-    command = [*COMMAND, "normalize", "--jobs", "1", *files]
+    command: list[str | Path] = [*COMMAND, "normalize", "--jobs", "1", *files]
     subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     return Run(_cpu_seconds() - before, time.perf_counter() - begun, 0)
 
