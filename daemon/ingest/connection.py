@@ -246,10 +246,11 @@ class IngestConnection:
         await self.end()
         self._finish()
 
-    def start(self) -> None:
-        """Commit that the stream is open."""
+    def start(self, *, commits: bool) -> None:
+        """Open the stream. `commits`: commit that at once; if not, it is committed with what comes next."""
         self.live.open()
-        self._schedule_commit()
+        if commits:
+            self._schedule_commit()
 
     async def end(self, reason: str = "end", t: int | None = None) -> Statistics | None:
         """End the stream and return its statistics; None if the end could not be committed. A later line reopens the

@@ -177,7 +177,7 @@ async def open_file(
         if isinstance(frame, ErrorFrame):
             failed(frame)
 
-    ingest = await setting.streams.open(request, send)
+    ingest = await setting.streams.open(request, send, commits=False)  # its first lines follow at once
     if info is None:
         has_copies = isinstance(reader, Database) and reader.older(path) is not None  # lines of before it existed
         ingest.live.info.missing_at = None if has_copies else seen.absent
@@ -501,10 +501,8 @@ class FollowedFile:
         live = self._ingest.live
         if not self.is_backfill or live.info.state == "ended" or self._names_nothing:
             return None
-        if (await self._covered())[0]:
-            return None
         size = await to_thread.run_sync(os.path.getsize, self.path)
-        if size - self._position.offset < TURN_BYTES:
+        if size - self._position.offset < TURN_BYTES or (await self._covered())[0]:
             return None
         return Request(
             self.path,
