@@ -225,15 +225,20 @@ class IngestConnection:
                 await self._enqueue_offloaded(Lines((line,), t, None, keep))
             else:
                 self._enqueue(Lines((line,), t, None, keep))
-        await self._wait_for_room()
+        if lines:
+            await self._wait_for_room()
+        else:
+            self._schedule_commit()
 
-    async def adopt(self, portion: Normalized) -> None:
-        """Like `take`, for lines that another process has read and normalized. Raises `msgspec.MsgspecError`."""
+    async def adopt(self, portion: Normalized, *, is_last: bool) -> None:
+        """Like `take`, for lines that another process has read and normalized. `is_last`: `take` or `end` follows, and
+        commits them. Raises `msgspec.MsgspecError`."""
         if self._abandoned:
             return
         load_normalizer(portion.state, self.live.normalizer.context)
         self._enqueue(Portion(portion))
-        await self._wait_for_room()
+        if not is_last:
+            await self._wait_for_room()
 
     async def finish(self) -> None:
         """Handle the end of input: a raw stream ends, a tapped stream is suspended."""

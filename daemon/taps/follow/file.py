@@ -535,7 +535,8 @@ class FollowedFile:
             await self._ingest.adopt(
                 Normalized(
                     portion.state, outputs, portion.mtime, portion.crc, portion.found, portion.watched, portion.failures
-                )
+                ),
+                is_last=portion.is_last,
             )
         except msgspec.MsgspecError:
             self.is_backfill = False
