@@ -57,8 +57,9 @@ from tooltap.daemon.ingest.live_stream import (
     parts_of,
     replacement_of,
 )
-from tooltap.daemon.ingest.offload import HugeLine, Normalized, Offload, ReadLine
+from tooltap.daemon.ingest.offload import Normalized, Offload
 from tooltap.daemon.ingest.settling import Settling
+from tooltap.daemon.ingest.worker import HugeLine, ReadLine
 from tooltap.daemon.journal.interface import (
     Commit,
     Journal,
@@ -224,15 +225,20 @@ class IngestConnection:
                 await self._enqueue_offloaded(Lines((line,), t, None, keep))
             else:
                 self._enqueue(Lines((line,), t, None, keep))
-        await self._wait_for_room()
+        if lines:
+            await self._wait_for_room()
+        else:
+            self._schedule_commit()
 
-    async def adopt(self, portion: Normalized) -> None:
-        """Like `take`, for lines that another process has read and normalized. Raises `msgspec.MsgspecError`."""
+    async def adopt(self, portion: Normalized, *, is_last: bool) -> None:
+        """Like `take`, for lines that another process has read and normalized. `is_last`: `take` or `end` follows, and
+        commits them. Raises `msgspec.MsgspecError`."""
         if self._abandoned:
             return
         load_normalizer(portion.state, self.live.normalizer.context)
         self._enqueue(Portion(portion))
-        await self._wait_for_room()
+        if not is_last:
+            await self._wait_for_room()
 
     async def finish(self) -> None:
         """Handle the end of input: a raw stream ends, a tapped stream is suspended."""
@@ -245,10 +251,11 @@ class IngestConnection:
         await self.end()
         self._finish()
 
-    def start(self) -> None:
-        """Commit that the stream is open."""
+    def start(self, *, commits: bool) -> None:
+        """Open the stream. `commits`: commit that at once; if not, it is committed with what comes next."""
         self.live.open()
-        self._schedule_commit()
+        if commits:
+            self._schedule_commit()
 
     async def end(self, reason: str = "end", t: int | None = None) -> Statistics | None:
         """End the stream and return its statistics; None if the end could not be committed. A later line reopens the

@@ -167,9 +167,12 @@ class Streams:
             turns=TimeSlices(),
         )
 
-    async def open(self, request: Ingest, send: Callable[[DaemonFrame], None]) -> IngestConnection:
+    async def open(
+        self, request: Ingest, send: Callable[[DaemonFrame], None], *, commits: bool = True
+    ) -> IngestConnection:
         """Start, resume or take over a stream; `ingesting` is the first frame sent. The caller feeds it what it
-        receives, and must `finish` it whatever happens. Raises `FrameError` and `JournalError`."""
+        receives, and must `finish` it whatever happens. `commits`: see `IngestConnection.start`. Raises `FrameError`
+        and `JournalError`."""
         stream = request.stream or secrets.token_hex(8)
         async with self._lock(stream):
             owner = self.connections.get(stream)
@@ -189,7 +192,7 @@ class Streams:
             send(ingesting(live, new=stored is None))
             connection = IngestConnection(live, request, send, self._setting)
             self.connections[stream] = connection
-            connection.start()
+            connection.start(commits=commits)
             return connection
 
     async def end(self, stream: str) -> Statistics:

@@ -205,8 +205,20 @@ def _find(model: str, day: int | None, size: int, single: bool) -> Rates | None:
     longest = BOUNDS[size] if size < len(BOUNDS) else _LONGEST
     matched = f"{provider.id}/{info.id}"
     price = info.get_prices(when)
-    rates = _rates(price, shortest, matched)
-    return rates if rates == _rates(price, longest, matched) else None
+    rates = _rates_of_prompt(price, shortest, matched)
+    return rates if rates == _rates_of_prompt(price, longest, matched) else None
+
+
+_known_rates: dict[tuple[int, int, str], Rates | None] = {}
+"""Id of a price of the package, length of the prompt and name of the model -> its rates. A price stays for months, and
+is asked for by the day."""
+
+
+def _rates_of_prompt(price: Any, prompt: int, matched: str) -> Rates | None:
+    key = id(price), prompt, matched  # the package keeps its prices
+    if key not in _known_rates:
+        _known_rates[key] = _rates(price, prompt, matched)
+    return _known_rates[key]
 
 
 @lru_cache(maxsize=2_000)

@@ -7,18 +7,25 @@ the page's Content-Security-Policy allows no style in the HTML. These functions 
 
 from __future__ import annotations
 
+import os
+import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, lru_cache
+from hashlib import sha256
+from importlib.util import cache_from_source
 from pathlib import PureWindowsPath
+from tempfile import NamedTemporaryFile
 from time import thread_time
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import nh3
 import pygments
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import BytecodeCache, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 from pygments.formatters import HtmlFormatter
@@ -28,6 +35,7 @@ from pygments.styles import get_style_by_name
 from pygments.token import STANDARD_TYPES, Token
 from pygments.util import ClassNotFound
 
+from tooltap import __version__
 from tooltap.daemon.formats import amount, cost_word, cost_words, counted, dollars, is_cost_bound, spent, written
 from tooltap.daemon.show.ansi import COLOURS, STYLES, background_suffix, final_screen, spans, text_suffix
 from tooltap.daemon.show.blocks import Body, Link, brief
@@ -156,6 +164,32 @@ def _environment() -> Environment:
     return environment("tooltap.daemon.show")
 
 
+class _CompiledTemplates(BytecodeCache):
+    """Keeps compiled templates where Python keeps compiled modules, and only if it may: all of them take half a second
+    to compile."""
+
+    def get_cache_key(self, name: str, filename: str | None = None) -> str:
+        """Return the path of the file."""
+        return "" if filename is None else cache_from_source(f"{filename}.py")
+
+    def get_source_checksum(self, source: str) -> str:
+        return sha256(f"{__version__} {source}".encode()).hexdigest()
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError), open(bucket.key, "rb") as file:
+            bucket.load_bytecode(file)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if not bucket.key or sys.dont_write_bytecode:
+            return
+        with suppress(OSError):
+            folder = os.path.dirname(bucket.key)
+            os.makedirs(folder, exist_ok=True)
+            with NamedTemporaryFile(dir=folder, delete=False) as file:
+                bucket.write_bytecode(file)
+            os.replace(file.name, bucket.key)
+
+
 def environment(*packages: str) -> Environment:
     """Return the environment with the templates of these packages, and the filters that they share."""
     environment = Environment(
@@ -165,6 +199,8 @@ def environment(*packages: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        bytecode_cache=_CompiledTemplates(),
+        optimized=False,  # so that what is compiled does not depend on filters
     )
     environment.filters |= {
         "visible": visible,

@@ -137,13 +137,15 @@ class NewFindings(msgspec.Struct):
 
 class Drift:
     """The findings of any number of streams. `baselines` returns the baselines of a dialect. `on_alarm` is called once
-    for each finding, when it has become an alarm."""
+    for each finding, when it has become an alarm. `redacts`: redact examples; if not, the `Drift` that merges the
+    findings does."""
 
     def __init__(
         self,
         baselines: Callable[[str], list[Baseline]],
         *,
         thorough: bool = True,
+        redacts: bool = True,
         silent_lines: int = SILENT_LINES,
         on_alarm: Callable[[Finding], None] = lambda finding: None,
     ) -> None:
@@ -152,10 +154,15 @@ class Drift:
         """Counter that increases with every finding added."""
         self._baselines = baselines
         self.thorough = thorough
+        self._redacts = redacts
         self._on_alarm = on_alarm
         self._alarmed: set[tuple[Origin, str, str]] = set()
         """Places of the findings that `on_alarm` was called for, here or in an earlier run."""
         self._known: dict[Origin, KnownShapes] = {}
+        self._loaded: dict[str, list[Baseline]] = {}
+        """Dialect -> its baselines."""
+        self._merged: dict[tuple[str | None, ...], KnownShapes] = {}
+        """What agents are compared with that differ only in their version, by the baselines that it is merged from."""
         self._agents: dict[Origin, AgentTotals] = {}
         self._findings: dict[tuple[Origin, str, str], Finding] = {}
         self._examined: dict[tuple[Origin, str], Shape] = {}
@@ -235,11 +242,13 @@ class Drift:
         found = NewFindings(agents, findings, examined, list(self._beside), self._omitted)
         self._agents, self._findings, self._examined, self._beside, self._omitted = {}, {}, {}, set(), 0
         if len(self._known) > MAX_AGENTS // 2:  # there must be room for the agents of the next stream
-            self._known.clear()
+            for kept in (self._known, self._loaded, self._merged):
+                kept.clear()
         return found
 
     def merge(self, found: NewFindings) -> None:
-        """Add the findings that another `Drift` took from other streams, within the limits."""
+        """Add the findings that another `Drift` took from other streams, within the limits. Their examples are redacted
+        here."""
         self.changed += len(found.findings)
         for finding in found.findings:
             agent = Origin(finding.dialect, finding.provider, finding.version)
@@ -253,7 +262,8 @@ class Drift:
                 known.some |= finding.some
                 known.whole |= finding.whole
             elif len(self._findings) < MAX_FINDINGS:
-                self._findings[agent, finding.kind, finding.place] = finding
+                example = self._shown(finding.example)
+                self._findings[agent, finding.kind, finding.place] = msgspec.structs.replace(finding, example=example)
             else:
                 self._omitted += finding.count
         self._omitted += found.omitted
@@ -334,8 +344,24 @@ class Drift:
         if agent not in self._known:
             if len(self._known) >= MAX_AGENTS:
                 return KnownShapes()
-            self._known[agent] = _known(self._baselines(agent.dialect), agent)
+            self._known[agent] = self._merge_baselines(agent)
         return self._known[agent]
+
+    def _merge_baselines(self, agent: Origin) -> KnownShapes:
+        if agent.dialect not in self._loaded:
+            self._loaded[agent.dialect] = self._baselines(agent.dialect)
+        baselines = self._loaded[agent.dialect]
+        chosen = nearest(baselines, agent)
+        expecting = _expecting(baselines, agent)
+        wanted = (
+            *agent[:2],
+            None if chosen is None else chosen.agent.version,
+            UNKNOWN if agent.version == UNKNOWN else None,
+            *(one.agent.version for one in expecting),
+        )
+        if wanted not in self._merged:
+            self._merged[wanted] = _known(baselines, agent)
+        return self._merged[wanted]
 
     def is_sampled(self, keys: int) -> bool:
         """First stage of sampling: whether to look at the signature of an object whose top-level keys have this
@@ -359,7 +385,7 @@ class Drift:
         return times & (times - 1) == 0 or times % REGULARLY == 0
 
     def add(self, agent: Origin, found: Finding) -> None:
-        """Add a finding of one line. Its example is redacted and truncated here."""
+        """Add a finding of one line. Its example is redacted and truncated here, if this `Drift` redacts."""
         self.changed += 1
         place = agent, found.kind, found.place
         finding = self._findings.get(place)
@@ -376,9 +402,12 @@ class Drift:
             self._omitted += 1
             return
         else:
-            example = _redacted(found.example)
+            example = self._shown(found.example)
             self._findings[place] = msgspec.structs.replace(found, example=example, lines=[found.first])
         self._announce(place)
+
+    def _shown(self, example: str) -> str:
+        return _redacted(example) if self._redacts else example[:MAX_REDACTED]
 
 
 def _known(baselines: list[Baseline], agent: Origin) -> KnownShapes:

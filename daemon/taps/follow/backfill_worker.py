@@ -14,7 +14,7 @@ import signal
 import zlib
 from typing import NamedTuple
 
-from tooltap.daemon.ingest.offload import IDLE, Failure, drift_of_process, observed
+from tooltap.daemon.ingest.worker import IDLE, Failure, drift_of_process, observed
 from tooltap.daemon.taps.follow.overlap import OwnFiles, is_too_old
 from tooltap.daemon.taps.follow.stores import MARK_BYTES, Position, read_from
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
@@ -44,6 +44,8 @@ class Portion(NamedTuple):
     """The outputs of a portion's lines, and the state after them."""
 
     after: Position
+    is_last: bool
+    """Whether it reaches to the end of the file."""
     mtime: int
     outputs: list[bytes | OutputChunk]
     """Events as bytes, and chunks of output bodies, in order."""
@@ -91,6 +93,7 @@ def _normalize(request: Request) -> Portion | None:
     watched = watch.finish_part()
     return Portion(
         Position(position.offset + end, mark, after.inode),
+        len(data) < request.limit,
         mtime,
         outputs,
         normalizer.dump(),

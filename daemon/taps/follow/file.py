@@ -177,7 +177,7 @@ async def open_file(
         if isinstance(frame, ErrorFrame):
             failed(frame)
 
-    ingest = await setting.streams.open(request, send)
+    ingest = await setting.streams.open(request, send, commits=False)  # its first lines follow at once
     if info is None:
         has_copies = isinstance(reader, Database) and reader.older(path) is not None  # lines of before it existed
         ingest.live.info.missing_at = None if has_copies else seen.absent
@@ -233,9 +233,9 @@ async def _find_stream(path: str, lines: Sequence[bytes], root: Root, setting: S
         if relation.waits:
             return None
         if relation.position is not None:
-            return _known(stored.info, relation.position, lines, in_folder_of, root)
+            return await _known(stored.info, relation.position, lines, in_folder_of, root)
         copied = max(copied, relation.common)
-    named, agent = _session_of(lines, root.place.dialect)
+    named, agent = await to_thread.run_sync(_session_of, lines, root.place.dialect)
     session = in_folder_of or named
     if named is not None:
         for info in await _files_of(named, agent, root, setting):
@@ -245,15 +245,17 @@ async def _find_stream(path: str, lines: Sequence[bytes], root: Root, setting: S
             if relation.waits:
                 return None
             if relation.position is not None:
-                return _known(info, relation.position, lines, in_folder_of, root)
+                return await _known(info, relation.position, lines, in_folder_of, root)
             copied = max(copied, relation.common)
     return Start(stream, None, Position(), copied, session, agent)
 
 
-def _known(info: StreamInfo, position: Position, lines: Sequence[bytes], in_folder_of: str | None, root: Root) -> Start:
+async def _known(
+    info: StreamInfo, position: Position, lines: Sequence[bytes], in_folder_of: str | None, root: Root
+) -> Start:
     session, agent = info.last_session or info.session or in_folder_of, info.agent
     if session is None:
-        session, agent = _session_of(lines, root.place.dialect)
+        session, agent = await to_thread.run_sync(_session_of, lines, root.place.dialect)
     return Start(info.stream, info, position, 0, session, agent)
 
 
@@ -364,12 +366,19 @@ def _head_of(line: bytes) -> str:
 
 def _session_of(lines: Sequence[bytes], dialect: str) -> tuple[str | None, str | None]:
     """Return the provider's session id, as in the first event that has one; and the subagent, if the whole file is
-    about a single one."""
+    about a single one. Reads no further than until both are certain."""
     normalizer = StreamNormalizer(Context(stream="head"), dialect)
-    outputs = (output for line in lines[:SESSION_LINES] for output in normalizer.feed(line))
-    events = [output for output in outputs if isinstance(output, Produced)]
-    agents = {event.agent for event in events if not event.replay}
-    session = next((event.session for event in events if event.session != "head"), None)
+    session: str | None = None
+    agents = set[str | None]()
+    for line in lines[:SESSION_LINES]:
+        for event in normalizer.feed(line):
+            if isinstance(event, Produced):
+                if not event.replay:
+                    agents.add(event.agent)
+                if session is None and event.session != "head":
+                    session = event.session
+        if session is not None and (None in agents or len(agents) > 1):
+            return session, None
     return session, agents.pop() if len(agents) == 1 else None
 
 
@@ -492,10 +501,8 @@ class FollowedFile:
         live = self._ingest.live
         if not self.is_backfill or live.info.state == "ended" or self._names_nothing:
             return None
-        if (await self._covered())[0]:
-            return None
         size = await to_thread.run_sync(os.path.getsize, self.path)
-        if size - self._position.offset < TURN_BYTES:
+        if size - self._position.offset < TURN_BYTES or (await self._covered())[0]:
             return None
         return Request(
             self.path,
@@ -528,7 +535,8 @@ class FollowedFile:
             await self._ingest.adopt(
                 Normalized(
                     portion.state, outputs, portion.mtime, portion.crc, portion.found, portion.watched, portion.failures
-                )
+                ),
+                is_last=portion.is_last,
             )
         except msgspec.MsgspecError:
             self.is_backfill = False

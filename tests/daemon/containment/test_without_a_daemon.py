@@ -18,6 +18,7 @@ from tests.daemon.containment.sites import Injected, armed, counting, raising_at
 from tests.daemon.containment.test_every_call_site import ERRORS, FIXTURES, SAMPLE, SEED
 from tests.daemon.publishing import NOW, daemon, publish
 from tooltap.daemon.ingest import offload
+from tooltap.daemon.ingest.worker import HugeLine, ReadLine, read_line
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.follow import backfill_worker as portions
 from tooltap.daemon.taps.follow.stores import Position
@@ -149,12 +150,12 @@ async def test_error_in_a_process_beside_is_counted(tmp_path: Path, monkeypatch:
     """A huge line is read by another process, which says what was raised there."""
     before = faults.counts.total()
 
-    async def in_process(self: offload.Offload, huge: offload.HugeLine) -> offload.ReadLine:
+    async def in_process(self: offload.Offload, huge: HugeLine) -> ReadLine:
         with monkeypatch.context() as patch:
             patch.setattr(signal, "setitimer", lambda *arguments: None)
             patch.setattr(signal, "signal", lambda *arguments: None)
             patch.setattr(Parser, "take_line", raising)
-            return offload.read_line(huge)
+            return read_line(huge)
 
     def raising(*arguments: Any, **keys: Any) -> Any:
         raise TypeError("put in by the test")

@@ -8,6 +8,8 @@ import os
 import re
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -329,3 +331,12 @@ def test_default_is_the_usable_cores_up_to_a_bound(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr("tooltap.daemon.taps.follow.settings.usable_cores", lambda cores=cores: cores)
         assert Follow().processes == processes
     assert Follow(jobs=9).processes == 9
+
+
+def test_worker_imports_neither_the_event_loop_nor_logs() -> None:
+    """Each worker process imports its module anew."""
+    code = "import sys, tooltap.daemon.taps.follow.backfill_worker as _; print(*sys.modules)"
+    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+    assert "tooltap.traces.drift.watch" in imported
+    assert not {"anyio", "asyncio", "rich", "structlog"} & set(imported)

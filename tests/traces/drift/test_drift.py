@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import here
 from tests.traces.drift.altering import FIXTURES, altered, objects, pascal, rename, replaced
 from tooltap.cli.check.drift import FINDINGS
-from tooltap.traces.drift.baselines import PACKAGED, Origin, load
+from tooltap.traces.drift.baselines import PACKAGED, UNKNOWN, Baseline, Origin, load
 from tooltap.traces.drift.drift import MAX_AGENTS, MAX_FINDINGS, Drift, Finding, NewFindings, Report
 from tooltap.traces.drift.watch import watch_stream
 from tooltap.traces.recording.reader import read_stream
@@ -389,7 +389,8 @@ def test_findings_and_agents_are_bounded() -> None:
 
 def test_merged_parts_report_what_one_reports() -> None:
     sources = sources_of(path for folder in RECORDED for path in sorted(folder.glob("*.jsonl")))
-    one, merged, part = (Drift(lambda dialect: load(PACKAGED, dialect)) for _ in range(3))
+    one, merged = (Drift(lambda dialect: load(PACKAGED, dialect)) for _ in range(2))
+    part = Drift(lambda dialect: load(PACKAGED, dialect), redacts=False)
     for source in sources:
         for watching in (one, part):
             watch_stream(watching, read_stream(source), version="99.0")
@@ -397,6 +398,32 @@ def test_merged_parts_report_what_one_reports() -> None:
 
     assert len(one.report().findings) > 20
     assert merged.report() == one.report()
+
+
+def test_example_of_a_part_is_redacted_when_it_is_merged() -> None:
+    merged, part = Drift(lambda dialect: []), Drift(lambda dialect: [], redacts=False)
+    part.add(MINE, msgspec.structs.replace(new_key(1), example="/home/somebody/x"))
+
+    merged.merge(part.take())
+
+    assert [finding.example for finding in merged.findings()] == ["/home/user/x"]
+
+
+def test_versions_with_the_same_baselines_share_what_is_known() -> None:
+    loaded: list[str] = []
+
+    def baselines(dialect: str) -> list[Baseline]:
+        loaded.append(dialect)
+        return load(PACKAGED, dialect)
+
+    known = Drift(baselines)
+    older, newer, newest, unknown = (
+        known.known(Origin("claude-transcript", "claude", version)) for version in ("1.0.128", "98.0", "99.0", UNKNOWN)
+    )
+
+    assert newest is newer
+    assert newest not in (older, unknown)
+    assert loaded == ["claude-transcript"]
 
 
 def test_merged_findings_and_agents_are_bounded() -> None:
