@@ -35,7 +35,7 @@ class NotStartedError(click.ClickException):
 @wait_option
 @socket_option
 def command(session: str, fork: bool, only_print: bool, socket: Path | None) -> None:
-    """Continue a session with its agent.
+    """Resume a session with its agent.
 
     SESSION is a session's id, the beginning of it, words of its title, or "last". The agent takes over this terminal,
     in the folder of the session.

@@ -141,6 +141,8 @@ OTHERWISE = {
     "daemon/views/rewriter.py": "texts for one command, in a temporary folder",
     "daemon/export/source.py": "output bodies in a temporary folder",
     "cli/check/normalize.py": "output bodies grow with the lines, like the standard output beside them",
+    "cli/manage/up.py": "a log grows; the null device",
+    "daemon/show/markup.py": "a compiled template, renamed into place: it can be made again, and has a checksum",
     "cli/manage/demo.py": "a log in a temporary folder",
     "clients/python/subscribe_async.py": "written beside and renamed: an example uses nothing but the client",
     "daemon/taps/mcp/keeper.py": "files of the system's control groups",

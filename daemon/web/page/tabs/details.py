@@ -130,7 +130,7 @@ def _lines(streams: list[StreamInfo]) -> str:
 
 
 def _to_continue(row: dict[str, Any]) -> list[Command]:
-    commands = [("Continue it with its agent", resume_of(row)), ("Continue a copy of it", fork_of(row))]
+    commands = [("Resume it with its agent", resume_of(row)), ("Resume a copy of it", fork_of(row))]
     return [Command(does, in_shell(words, row.get("cwd"))) for does, words in commands if words is not None]
 
 
