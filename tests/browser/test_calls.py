@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.chromium import Tab, violations
 from tests.browser.recordings import answered, assistant_message, called
@@ -21,11 +21,26 @@ from tests.daemon.web.browsing import until
 DAY = 86_400_000
 NOW = time.time_ns() // 1_000_000
 TITLE = "Repair the aviary"
+NOTE_WORDS = """head => {
+    window.words = ["Copy resume command"];
+    new MutationObserver(() => {
+        const now = head.querySelector("button[data-line]").textContent;
+        if (now !== words.at(-1)) words.push(now);
+    }).observe(head, { childList: true, subtree: true });
+}"""
+"""Notes each word of the button, also if the head is made again."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def sessions(site: Site) -> None:
-    """A failed edit of this week in one session, and one of last year in another; a command with a description."""
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A daemon of its own, as calls of all sessions are listed. It has a failed edit of this week in one session, and
+    one of last year in another; a command with a description."""
+    with Site(tmp_path_factory.mktemp("calls")) as site:
+        fill(site)
+        yield site
+
+
+def fill(site: Site) -> None:
     for session, ended, title in (("week", NOW - 2 * DAY, TITLE), ("year", NOW - 300 * DAY, "Feed the lions")):
         agent = site.publish(f"stream-{session}", "claude-stream", framing="tapped")
         edit = {"file_path": f"/src/zoo/{session}.py", "old_string": "1", "new_string": "2"}
@@ -97,6 +112,18 @@ def test_filters_are_combined_and_removed(site: Site, page: Page) -> None:
     expect(rows).to_have_count(2)
 
 
+def test_choice_counts_before_the_script_of_the_page_has_loaded(site: Site, page: Page) -> None:
+    site.enter(page, "/calls")
+    held: list[Route] = []
+    page.route("**/static/page.js", lambda route: held.append(route))
+    page.reload(wait_until="commit")
+
+    page.get_by_role("combobox", name="Tool").select_option("Bash")
+
+    expect(page).to_have_url(re.compile("tool=Bash"))
+    assert held
+
+
 def test_the_palette_shows_no_command_that_was_not_run(site: Site, page: Page) -> None:
     site.enter(page, "/")
     page.keyboard.press("Control+k")
@@ -144,13 +171,11 @@ def test_the_command_that_continues_a_session_is_copied(site: Site, copying: Pag
     page = copying
     site.enter(page, session="week")
     button = page.get_by_role("button", name="Copy the command that continues the session")
-    button.press("Enter")
-    expect(button).to_have_text("Copied")
-    line = "cd /src/zoo && claude --resume week"
-    assert page.evaluate("navigator.clipboard.readText()") == line
-    expect(button).to_have_text("Copy resume command")
-    page.evaluate("navigator.clipboard.writeText('')")
-    page.locator("article.card .head").first.focus()
-    page.keyboard.press("c")
-    expect(button).to_have_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == line
+    page.locator("#head").evaluate(NOTE_WORDS)
+    for times, copy in enumerate((lambda: button.press("Enter"), lambda: page.keyboard.press("c")), 1):
+        page.evaluate("navigator.clipboard.writeText('')")
+        page.locator("article.card .head").first.focus()
+        copy()
+        page.wait_for_function("count => words.length === count", arg=2 * times + 1)
+        assert page.evaluate("navigator.clipboard.readText()") == "cd /src/zoo && claude --resume week"
+    assert page.evaluate("words") == ["Copy resume command", *["Copied", "Copy resume command"] * 2]

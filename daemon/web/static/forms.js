@@ -1,6 +1,6 @@
-// Forms that change something: their address needs a signature, like everything that cannot send a header. This is no
-// module, because modules run after the page is shown, and the daemon refuses a form that is sent before.
+// Forms. This is no module, because modules run after the page is shown, and what is sent or chosen before counts.
 
+// Forms that change something: their address needs a signature, like everything that cannot send a header.
 addEventListener("submit", async (event) => {
   const form = event.target;
   if (form.method !== "post") return;
@@ -13,4 +13,9 @@ addEventListener("submit", async (event) => {
     if (error instanceof LoggedOut) location.reload();
     else console.warn(error);
   }
+});
+
+// A form that is sent when one of its choices changes.
+addEventListener("change", ({ target }) => {
+  if (target.localName === "select" && target.form?.matches("[data-submits]")) target.form.requestSubmit();
 });

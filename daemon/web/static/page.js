@@ -10,7 +10,7 @@ import { listen, rowKeys, showHelp } from "./keys.js";
 import { Live, showConnection } from "./live.js";
 import { here } from "./origin.js";
 import { Overview } from "./overview.js";
-import { palette, submits } from "./palette.js";
+import { palette } from "./palette.js";
 import { reveal } from "./rows.js";
 import { share } from "./share.js";
 import { tabs } from "./tabs.js";
@@ -31,7 +31,6 @@ if ("board" in main.dataset) board(main);
 if (document.querySelector("#share")) share(document.querySelector("#share"));
 tabs();
 palette();
-submits();
 
 function timeline() {
   const feed = new Feed(main, (last) => live.connect(last));

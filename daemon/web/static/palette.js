@@ -163,12 +163,6 @@ export function palette() {
   way?.addEventListener("input", () => open(way.value));
 }
 
-// A form that is sent when one of its choices changes.
-export function submits() {
-  const form = document.querySelector("form[data-submits]");
-  form?.addEventListener("change", (event) => event.target.localName === "select" && form.requestSubmit());
-}
-
 const FAILED = '#feed article:is([data-status="failed"], [data-status="error"], [data-status="denied"])';
 
 function isPossible(action) {
