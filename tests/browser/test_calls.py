@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
@@ -172,7 +172,8 @@ def test_the_command_that_continues_a_session_is_copied(site: Site, copying: Pag
     site.enter(page, session="week")
     button = page.get_by_role("button", name="Copy the command that continues the session")
     page.locator("#head").evaluate(NOTE_WORDS)
-    for times, copy in enumerate((lambda: button.press("Enter"), lambda: page.keyboard.press("c")), 1):
+    copies: list[Callable[[], None]] = [lambda: button.press("Enter"), lambda: page.keyboard.press("c")]
+    for times, copy in enumerate(copies, 1):
         page.evaluate("navigator.clipboard.writeText('')")
         page.locator("article.card .head").first.focus()
         copy()
