@@ -65,6 +65,7 @@ def test_bar_says_which_session_it_is_while_its_head_is_out_of_sight(
         expect(where).to_be_hidden()
         expect(page.locator("#head h1")).to_be_in_viewport()
         assert page.evaluate(FITS)
+        expect(page.locator("#head .ask .where")).to_have_css("position", "static")  # it stays in the request
 
 
 def test_click_on_a_bar_lands_at_its_call(page: Page, slider: Locator) -> None:
