@@ -4,8 +4,8 @@ One struct per kind; the key `kind` tells which. Each shows one event and has it
 All strings are plain, without escape sequences: colours, glyphs and layout are up to the renderer. Clients ignore kinds
 and keys that they do not know, because more may be added.
 
-`kind` is `text`, `reasoning`, `prompt`, `tool_use`, `tool_update`, `tool_result`, `permission`, `notice`, `session` or
-`turn`.
+`kind` is `text`, `reasoning`, `prompt`, `tool_use`, `tool_update`, `tool_result`, `permission`, `notice`, `session`,
+`turn` or `usage`.
 `tooltap.daemon.show.skins.display` creates them from events; a subscription with `"as": "display"` delivers them.
 """
 
@@ -15,7 +15,16 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from tooltap.protocol.events import Attachment, CallStatus, Chunk, Display, OutputRef, ResultStatus, lenient
+from tooltap.protocol.events import (
+    Attachment,
+    CallStatus,
+    Chunk,
+    Display,
+    OutputRef,
+    QuotaWindow,
+    ResultStatus,
+    lenient,
+)
 
 __all__ = [
     "AnyDisplayEvent",
@@ -30,6 +39,7 @@ __all__ = [
     "DisplayToolUpdate",
     "DisplayToolUse",
     "DisplayTurn",
+    "DisplayUsage",
     "PermissionOption",
     "PermissionQuestion",
     "QuestionOption",
@@ -41,6 +51,9 @@ __all__ = [
 
 ToolFamily: TypeAlias = Literal["shell", "read", "edit", "search", "web", "task", "plan", "mcp", "other"]
 """The kind of work that a call does."""
+TurnEnd: TypeAlias = Literal["provider", "answer", "eof"]
+"""The end of a turn is stated by the provider or the end of its connection, or by the model's answer; or the stream has
+ended."""
 
 
 class DisplayEvent(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", tag_field="kind"):
@@ -69,6 +82,10 @@ class DisplayText(DisplayEvent, tag="text"):
     text: str
     offset: int | None = None
     """Only in partials: code points of the block before this part."""
+    message_id: str | None = None
+    block: int | None = None
+    """Which block of the message: a part has those of the whole that follows, and there may be parts of two blocks at
+    the same time."""
     attachments: list[Attachment] | None = None
 
 
@@ -77,6 +94,8 @@ class DisplayReasoning(DisplayEvent, tag="reasoning"):
 
     text: str
     offset: int | None = None
+    message_id: str | None = None
+    block: int | None = None
 
 
 class DisplayPrompt(DisplayEvent, tag="prompt"):
@@ -98,6 +117,9 @@ class DisplayToolUse(DisplayEvent, tag="tool_use"):
     """The one argument that identifies the call, as one line of at most 40 code points; empty if there is none yet."""
     family: ToolFamily | None = None
     """What kind of tool it is, to choose an icon."""
+    status: CallStatus | None = None
+    synthetic: bool = False
+    """tooltap inferred the call: the agent does not state it."""
 
 
 class DisplayToolUpdate(DisplayEvent, tag="tool_update"):
@@ -106,6 +128,7 @@ class DisplayToolUpdate(DisplayEvent, tag="tool_update"):
     call_id: str
     name: str
     arg: str | None = None
+    family: ToolFamily | None = None
     status: CallStatus | None = None
     progress: dict[str, Any] | None = None
     display: Display | None = None
@@ -113,15 +136,17 @@ class DisplayToolUpdate(DisplayEvent, tag="tool_update"):
 
 
 class DisplayToolResult(DisplayEvent, tag="tool_result"):
-    """A call has ended. The user sees `display`, or `output` if there is no `display`. Both are absent if the result is
-    `silent`, or if it is `ask`: then request the whole event by its `seq`."""
+    """A call has ended. The user sees `display`, or `output` if there is no `display`. If both are there, `display` is
+    a caption of one line above the output. Both are absent if the result is `silent`, or if it is `ask`: then request
+    the whole event by its `seq`."""
 
     call_id: str
     name: str
     status: ResultStatus
     exit_code: int | None = None
     duration_ms: int | None = None
-    """As the agent states it. Otherwise take the time from the call's `ts` to this one, without `wait_ms`."""
+    """As the agent states it; else the time from the call's `ts` to this one, less `wait_ms`, from 50 ms on. Absent if
+    either time is unknown, or the call was read long before or, with a filter, not at all."""
     wait_ms: int | None = None
     """How long the call waited for the user."""
     error: str | None = None
@@ -138,6 +163,10 @@ class DisplayToolResult(DisplayEvent, tag="tool_result"):
     final: bool = False
     replaces: str | None = None
     family: ToolFamily | None = None
+    synthetic: bool = False
+    """tooltap inferred the result: the agent does not state it."""
+    model_differs: bool = False
+    """The model saw something that the output does not show, or the other way round."""
 
 
 class PermissionOption(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
@@ -204,6 +233,8 @@ class DisplayNotice(DisplayEvent, tag="notice"):
     """How the turn ended; only with the code `turn`."""
     duration_ms: int | None = None
     """Duration of that turn, if the agent states it."""
+    ended_by: TurnEnd | None = None
+    """How the end of that turn is known."""
 
 
 class DisplaySession(DisplayEvent, tag="session"):
@@ -221,6 +252,12 @@ class DisplaySession(DisplayEvent, tag="session"):
     forked_from: str | None = None
     parent_session: str | None = None
     resumes: str | None = None
+    exit_code: int | None = None
+    """Exit code of the agent's process, with which the session ended."""
+    signal: str | None = None
+    """Name of the signal that killed this process."""
+    stopped_by: Literal["client"] | None = None
+    """`client`: the process was stopped through its tap, or its output was no longer read."""
 
 
 class DisplayTurn(DisplayEvent, tag="turn"):
@@ -229,8 +266,38 @@ class DisplayTurn(DisplayEvent, tag="turn"):
     state: Literal["started", "completed"]
     duration_ms: int | None = None
     """As the agent states it. Otherwise take the time between the `ts` of start and end."""
+    reason: str | None = None
+    """Why it ended, in the agent's words."""
+    ended_by: TurnEnd | None = None
+    """How its end is known."""
     provisional: bool = False
     """The turn seems to have ended; if it goes on, its events follow, and another end with the same `turn`."""
+
+
+class DisplayUsage(DisplayEvent, tag="usage"):
+    """Tokens, cost, context and quota. Their sums, in which nothing counts twice, are in the rows of `sessions`."""
+
+    scope: Literal["step", "turn", "session"]
+    input_tokens: int | None = None
+    """The whole prompt, including cache reads and writes."""
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    """Included in `output_tokens`."""
+    estimated_output_tokens: int | None = None
+    """Present if `output_tokens` is only a lower bound: an estimate from the text."""
+    cost_usd: float | None = None
+    cost_scope: Literal["step", "turn", "session"] | None = None
+    """What the cost covers, if that is not what the tokens cover."""
+    context_used: int | None = None
+    """Tokens in the context window."""
+    context_size: int | None = None
+    model: str | None = None
+    quota: list[QuotaWindow] | None = None
+    """The account's quota, if it has changed."""
+    replaces: str | None = None
+    """Id of the usage that this one corrects."""
 
 
 AnyDisplayEvent: TypeAlias = (
@@ -244,6 +311,7 @@ AnyDisplayEvent: TypeAlias = (
     | DisplayNotice
     | DisplaySession
     | DisplayTurn
+    | DisplayUsage
 )
 
 _KINDS: dict[str, type[AnyDisplayEvent]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyDisplayEvent)}

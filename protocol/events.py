@@ -220,6 +220,12 @@ class SessionEvent(Event, tag="session"):
     """The session that started this one, if it is not one of its subagents."""
     resumes: str | None = None
     """The session that this one continues under a new id."""
+    exit_code: int | None = None
+    """Exit code of the agent's process, with which the session ended, as its tap saw it."""
+    signal: str | None = None
+    """Name of the signal that killed this process, such as `SIGKILL`."""
+    stopped_by: Literal["client"] | None = None
+    """`client`: the process was stopped through its tap, or its output was no longer read."""
 
 
 class Turn(Event, tag="turn"):
@@ -227,13 +233,13 @@ class Turn(Event, tag="turn"):
 
     state: Literal["started", "completed", "failed", "cancelled"]
     ended_by: Literal["provider", "answer", "eof"] | None = None
-    """How the end is known: the provider or the end of its connection states it, the model's answer states that it is
-    the last, or the stream ended (after an answer: `completed`; with work open: `cancelled`).
+    """How the end is known: the provider or the end of its connection or process states it, the model's answer states
+    that it is the last, or the stream ended (after an answer: `completed`; with work open: `cancelled`).
     """
     reason: str | None = None
     """As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end. Where
     the gateway saw the connection end: an HTTP status (`502`), `client-left`, `connection-lost`, `unfinished` or
-    `gateway-stopped`.
+    `gateway-stopped`. Where a tap saw the agent's process end: `exit 3`, `killed by SIGKILL`.
     """
     duration_ms: int | None = None
     provisional: bool = False
@@ -354,8 +360,10 @@ class PermissionRequest(Event, tag="permission-request"):
     input: dict[str, Any] | None = None
     title: str | None = None
     options: list[dict[str, Any]] | None = None
-    """Each `{id, name, kind}`."""
+    """Each `{id, name, kind, remembers?}`. `kind`: `allow_once`, `allow_always`, `reject_once`, `reject_always`, or
+    what the agent calls it; `remembers`: what will be allowed, or denied, from now on."""
     questions: list[dict[str, Any]] | None = None
+    """As the agent words them. `freeText: true`: one may be answered with other words than its options."""
 
 
 class PermissionResponse(Event, tag="permission-response"):
@@ -444,8 +452,9 @@ class Notice(Event, tag="notice"):
 
     level: Literal["info", "warning", "error"]
     code: str
-    """retry, rate-limit, hook, compaction, compaction-summary, rewound, interrupt, provider-error, pull-request,
-    mcp-startup, config, parser-reset, lost, view-failed, or another."""
+    """retry, rate-limit, hook, compaction, compaction-summary, context-edit, rewound, interrupt, provider-error,
+    pull-request, mcp-startup, config, parser-reset, lost, view-failed, answer, answer-delivered, answer-failed, send,
+    send-delivered, send-failed, or another."""
     text: str
     call_id: str | None = None
     data: dict[str, Any] | None = None

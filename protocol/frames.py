@@ -10,14 +10,35 @@ daemon's frames (`decode_daemon_frame`): they ignore what a newer daemon adds.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
 from tooltap import __version__
 from tooltap.protocol.events import ResultStatus
 from tooltap.protocol.filters import ALL_EVENTS, Filter, Values
-from tooltap.protocol.replies import SessionStatus, UsageKey
+from tooltap.protocol.replies import (
+    AnswerResult,
+    CallsResult,
+    ChangedFilesResult,
+    EndedCallsResult,
+    EventResult,
+    FilesResult,
+    OutputResult,
+    PingResult,
+    PinResult,
+    RemoveResult,
+    RereadResult,
+    SearchResult,
+    SendResult,
+    SessionsResult,
+    SessionStatus,
+    StoreResult,
+    ToAgentResult,
+    UsageKey,
+    UsageResult,
+    WaitingResult,
+)
 from tooltap.protocol.stats import Statistics
 
 __all__ = [
@@ -68,12 +89,19 @@ class ClientStruct(
     """
 
 
-class _Request(ClientStruct, kw_only=True):
+R = TypeVar("R")
+
+
+class _Request(ClientStruct, Generic[R], kw_only=True):
     id: RequestId = None
     """Id of the request; the reply repeats it."""
 
 
-class SessionsRequest(_Request, kw_only=True, tag="sessions"):
+RequestFor = _Request
+"""A request whose result is an `R`."""
+
+
+class SessionsRequest(_Request[SessionsResult], kw_only=True, tag="sessions"):
     """Lists sessions, newest first. A session matches if it has one of the values of each filter that is given."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 100
@@ -101,9 +129,10 @@ class SessionsRequest(_Request, kw_only=True, tag="sessions"):
     """Also count all sessions that match, by `status`, `provider` and `project`."""
 
 
-class SearchRequest(_Request, kw_only=True, tag="search"):
-    """Searches the text of all events: messages, reasoning, calls, and the beginning of outputs. Hits come newest
-    first, by when their events happened."""
+class SearchRequest(_Request[SearchResult], kw_only=True, tag="search"):
+    """Searches the text of all events: messages, reasoning, calls, and outputs; of a long text the beginning and
+    the end. Hits come newest first, by when their events happened; before them, those of the page that have the query
+    sign for sign."""
 
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
     """Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one."""
@@ -131,7 +160,7 @@ class SearchRequest(_Request, kw_only=True, tag="search"):
     """Whether to count all hits, by session."""
 
 
-class UsageRequest(_Request, kw_only=True, tag="usage"):
+class UsageRequest(_Request[UsageResult], kw_only=True, tag="usage"):
     """Asks for sums of tokens and costs, grouped `by` one property. A session counts if it has one of the values of
     each filter that is given."""
 
@@ -148,7 +177,7 @@ class UsageRequest(_Request, kw_only=True, tag="usage"):
     """IANA name of the time zone of the days, such as `Europe/Berlin`; absent: UTC."""
 
 
-class EventRequest(_Request, kw_only=True, tag="event"):
+class EventRequest(_Request[EventResult], kw_only=True, tag="event"):
     """Asks for one event."""
 
     seq: Seq
@@ -156,7 +185,7 @@ class EventRequest(_Request, kw_only=True, tag="event"):
     """`assistant`: what the model saw; `display`: what the user sees; `raw`: the event as it is in the journal."""
 
 
-class FilesRequest(_Request, kw_only=True, tag="files"):
+class FilesRequest(_Request[FilesResult], kw_only=True, tag="files"):
     """Asks what a session changed: its files, or the diff of one."""
 
     session: Name
@@ -164,7 +193,7 @@ class FilesRequest(_Request, kw_only=True, tag="files"):
     """Path of the file, as in the list or absolute; for a renamed file, the old path works too."""
 
 
-class ChangedFilesRequest(_Request, kw_only=True, tag="changed-files"):
+class ChangedFilesRequest(_Request[ChangedFilesResult], kw_only=True, tag="changed-files"):
     """Asks which files the sessions changed, and which session changed each. A session counts if it has one of the
     values of each filter that is given."""
 
@@ -182,13 +211,25 @@ class ChangedFilesRequest(_Request, kw_only=True, tag="changed-files"):
     """Only changes made before then. Changes within a quarter of an hour count at the time of the last of them."""
 
 
-class CallsRequest(_Request, kw_only=True, tag="calls"):
+class CallsRequest(_Request[CallsResult], kw_only=True, tag="calls"):
     """Lists open calls and pending permissions."""
 
     session: Name | None = None
 
 
-class EndedCallsRequest(_Request, kw_only=True, tag="ended-calls"):
+class WaitingRequest(_Request[WaitingResult], kw_only=True, tag="waiting"):
+    """Lists what waits for a person: permissions, questions and forms that have no answer yet."""
+
+    session: Values | None = None
+    provider: Values | None = None
+    project: Values | None = None
+    """Folders of the sessions' projects."""
+    may_after: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 60_000
+    """Milliseconds after which an open call of a followed session file may be waiting for a permission. Such files
+    state no requests."""
+
+
+class EndedCallsRequest(_Request[EndedCallsResult], kw_only=True, tag="ended-calls"):
     """Lists the calls of all sessions that ended, newest first, by when they ended. A call matches if it has one of the
     values of each filter that is given."""
 
@@ -211,7 +252,7 @@ class EndedCallsRequest(_Request, kw_only=True, tag="ended-calls"):
     limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 100
 
 
-class OutputRequest(_Request, kw_only=True, tag="output"):
+class OutputRequest(_Request[OutputResult], kw_only=True, tag="output"):
     """Asks for a part of an output body."""
 
     output_id: Name
@@ -222,7 +263,7 @@ class OutputRequest(_Request, kw_only=True, tag="output"):
     unit: Literal["bytes", "lines"] = "bytes"
 
 
-class StoreRequest(_Request, kw_only=True, tag="store"):
+class StoreRequest(_Request[StoreResult], kw_only=True, tag="store"):
     """Stores a body for a limited time: the `bytes` bytes that follow the frame's newline. Returns its `outputId`."""
 
     bytes: Count
@@ -234,39 +275,83 @@ class StoreRequest(_Request, kw_only=True, tag="store"):
     """The language for highlighting, as Pygments names it: `python`, `json`."""
 
 
-class StatsRequest(_Request, kw_only=True, tag="stats"):
+class StatsRequest(_Request[dict[str, Any]], kw_only=True, tag="stats"):
     """Asks for the daemon's statistics."""
 
+    part: Literal["following"] | None = None
+    """Only this key of them: cheap enough to ask for with every other request. Default: all."""
 
-class EndRequest(_Request, kw_only=True, tag="end"):
+
+class EndRequest(_Request[Statistics], kw_only=True, tag="end"):
     """Ends a stream: open calls are closed as interrupted. Returns its statistics."""
 
     stream: StreamId
 
 
-class ToAgentRequest(_Request, kw_only=True, tag="to-agent"):
-    """Sends something to the agent of a stream, over the connection of the stream's publisher. Experimental: every tap
-    of this version refuses it."""
+class ToAgentRequest(_Request[ToAgentResult], kw_only=True, tag="to-agent"):
+    """Sends something to the agent of a stream, over the connection of the stream's publisher, which must have said
+    `toAgent`. Notices say who has sent it: `send`, and then `send-delivered` or `send-failed`. It is refused with
+    `already-answered` if it responds to a request that was answered. To answer what an agent asks, send `answer`; to
+    prompt an agent, `send`: they are given to the agent once."""
 
     stream: StreamId
     payload: Any
-    """Any JSON value. The daemon does not read it."""
+    """Any JSON value. Of an object, `line` and `answers` are read, as in the frame that the publisher gets."""
+    by: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+    """Who sends it, as the client calls them. The daemon adds how it came."""
 
 
-class RemoveRequest(_Request, kw_only=True, tag="remove"):
+class AnswerRequest(_Request[AnswerResult], kw_only=True, tag="answer"):
+    """Answers what an agent asks. The first answer wins; others are refused with `already-answered`."""
+
+    permission_id: Name
+    stream: StreamId | None = None
+    """The stream of the question, if several streams have one with this id."""
+    outcome: Literal["allowed", "denied", "answered", "cancelled"]
+    option_id: Annotated[str, msgspec.Meta(max_length=500)] | None = None
+    """One of the offered options. Default: the option of the outcome that holds for this request alone, or with
+    `remember` the one that also holds for later requests."""
+    remember: bool = False
+    answers: dict[str, Any] | None = None
+    """With `answered`: answer to each question, a string or a list of strings, by the question's `id`, or by its text
+    if it has none; or the content of the form."""
+    message: Annotated[str, msgspec.Meta(max_length=10_000)] | None = None
+    """With `denied`: the reason, for the agent."""
+    by: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+    """Who answers, as the client calls them. The daemon adds how the answer came."""
+
+
+class SendRequest(_Request[SendResult], kw_only=True, tag="send"):
+    """Sends a prompt to the agent of a session; in mid-turn, it steers the agent."""
+
+    session: Name
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=100)] | None = None
+    """Chosen by the client: a prompt that is sent again with the same key is not given to the agent again."""
+    by: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+
+class InterruptRequest(_Request[SendResult], kw_only=True, tag="interrupt"):
+    """Interrupts the turn of a session."""
+
+    session: Name
+    by: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+
+class RemoveRequest(_Request[RemoveResult], kw_only=True, tag="remove"):
     """Deletes an ended session: its events and their bodies. Returns the number of events."""
 
     session: Name
 
 
-class PinRequest(_Request, kw_only=True, tag="pin"):
+class PinRequest(_Request[PinResult], kw_only=True, tag="pin"):
     """Pins a session, so that retention never deletes it, or unpins it."""
 
     session: Name
     pinned: bool = True
 
 
-class RereadRequest(_Request, kw_only=True, tag="reread"):
+class RereadRequest(_Request[RereadResult], kw_only=True, tag="reread"):
     """Reads session files again whose events retention has deleted: those of these sessions, or of these agents; all of
     them if neither is given. Files whose events are still in the journal are not read again."""
 
@@ -276,7 +361,7 @@ class RereadRequest(_Request, kw_only=True, tag="reread"):
     """Names of agents, as in the setting `follow`."""
 
 
-class PingRequest(_Request, kw_only=True, tag="ping"):
+class PingRequest(_Request[PingResult], kw_only=True, tag="ping"):
     """Asks whether the daemon answers."""
 
 
@@ -288,10 +373,14 @@ Request: TypeAlias = (
     | FilesRequest
     | CallsRequest
     | EndedCallsRequest
+    | WaitingRequest
     | OutputRequest
     | StatsRequest
     | EndRequest
     | ToAgentRequest
+    | AnswerRequest
+    | SendRequest
+    | InterruptRequest
     | RemoveRequest
     | PinRequest
     | RereadRequest
@@ -319,6 +408,9 @@ ErrorCode: TypeAlias = Literal[
     "not-ended",
     "no-publisher",
     "refused",
+    "already-answered",
+    "not-offered",
+    "ambiguous",
     "no-index",
     "forbidden",
     "corrupt",
@@ -343,6 +435,9 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
     "not-ended": "The session is still being written; end its streams first.",
     "no-publisher": "No publisher of the stream is connected.",
     "refused": "The publisher of the stream sends nothing to its agent, or not this; the message says why.",
+    "already-answered": "Another answer was first; the message says whose and when.",
+    "not-offered": "The agent does not offer this answer.",
+    "ambiguous": "Several streams have an open question with this id: name the stream.",
     "no-index": "There is no search index: it is turned off, cannot be opened, or is being rebuilt.",
     "forbidden": "The client runs as another user.",
     "corrupt": "What was asked for is damaged in the journal.",
@@ -391,7 +486,7 @@ class Ingest(ClientStruct, kw_only=True, tag="ingest"):
     unless the stream contains that message.
     """
     to_agent: bool = False
-    """The publisher answers `to-agent` frames. With `tapped` framing only. Experimental."""
+    """The publisher can write to its agent: it gets `to-agent` frames, and answers them. With `tapped` framing only."""
     from_: Count | None = msgspec.field(default=None, name="from")
     """With raw framing, for a stream that exists: how many lines the daemon has; the bytes start after them."""
 
@@ -482,14 +577,13 @@ class Suspended(_Daemon, kw_only=True, tag="suspended"):
 
 
 class ToAgent(_Daemon, kw_only=True, tag="to-agent"):
-    """Something for the agent, from a client that sent the request `to-agent`. Only publishers whose `ingest` frame has
-    `toAgent` get it. They answer with the line `{"op":"to-agent","id":…}`, or with `"refused":"<why>"` in it as well.
-    Experimental."""
+    """Something for the agent. Only publishers whose `ingest` frame has `toAgent` get it. They answer with the line
+    `{"op":"to-agent","id":…}` once the agent has it, or with `"refused":"<why>"` in it if it never will."""
 
     id: int
     """Distinguishes the frames of one connection; the answer repeats it."""
     payload: Any
-    """As in the request."""
+    """A `ForAgent`, or whatever a client sent with the request `to-agent`."""
 
 
 class Done(Statistics, kw_only=True, tag_field="op", tag="done"):

@@ -4,7 +4,8 @@ called tapped lines), spools, traces, and the tail from which a journal rebuilds
 On the wire, and in recordings, a line is `{"t":<ms>,"dir":"in"|"out"|"reply","line":<string, or any JSON value>}`, with
 `"b64"` instead of `line` for bytes that are not UTF-8. With `"bytes":<n>`, `line` is only the beginning of a line of n
 bytes that was too long. `{"op":"lost",…}` stands for lines that a publisher had to drop, and `{"op":"end","t"?:<ms>}`
-for the end of the stream. `{"op":"to-agent","id":<n>}` answers a frame of the daemon.
+for the end of the stream, with `"exit":<n>` or `"signal":"SIG…"` where a process ended with it.
+`{"op":"to-agent","id":<n>}` answers a frame of the daemon.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ __all__ = [
     "Line",
     "Lost",
     "NotTappedError",
+    "ProcessEnd",
     "Settle",
     "each",
     "is_mark",
     "lines_of",
     "looks_tapped",
+    "process_end",
     "read_record",
     "read_tapped",
     "write_answer",
+    "write_end",
     "write_tapped",
 ]
 
@@ -44,6 +48,10 @@ Direction: TypeAlias = Literal["in", "out", "reply"]
 MOST = 2**50
 """Most lines or bytes that a publisher may report as lost, so that journals can add up such numbers without
 overflow."""
+
+
+LONGEST_SIGNAL = 40
+"""Longest name of a signal, in code points."""
 
 
 class Line(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, tag="line"):
@@ -73,12 +81,30 @@ class Lost(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, tag
     t: int | None = None
 
 
+class ProcessEnd(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """How the process of a tap ended, as the tap saw it. One of `exit` and `signal` is known."""
+
+    exit: int | None = None
+    """Exit code."""
+    signal: str | None = None
+    """Name of the signal that killed it, such as `SIGKILL`."""
+    stopped_by: Literal["client"] | None = None
+    """`client`: a signal came through the tap, or nobody read the output any more. None: unknown, or nobody."""
+
+    @property
+    def words(self) -> str:
+        """`exit 3`, or `killed by SIGKILL`."""
+        return f"exit {self.exit}" if self.signal is None else f"killed by {self.signal}"
+
+
 class Close(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, tag="close"):
     """The end of the stream."""
 
     t: int | None = None
     """When the agent ended, in milliseconds since the epoch, if the publisher states it."""
     reason: str = "end"
+    process: ProcessEnd | None = None
+    """How the agent's process ended, if the publisher states it."""
 
 
 class Settle(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, tag="settle"):
@@ -172,7 +198,7 @@ def read_record(record: dict[str, Any]) -> Line:
 def _read_op(record: dict[str, Any]) -> Lost | Close | Answer:
     if record["op"] == "end":
         t = record.get("t")
-        return Close(t if type(t) is int and EPOCH_MS <= t < LATEST_MS else None)
+        return Close(t if type(t) is int and EPOCH_MS <= t < LATEST_MS else None, process=process_end(record))
     number: Any = record.get("id")
     if record["op"] == "to-agent" and _is_count(number):
         refused = record.get("refused")
@@ -182,6 +208,15 @@ def _read_op(record: dict[str, Any]) -> Lost | Close | Answer:
         raise NotTappedError(f"unknown record {_shown(record['op'])}")
     reason = record.get("reason")
     return Lost(lines=lines, bytes=size, reason=reason if isinstance(reason, str) else "unknown")
+
+
+def process_end(record: dict[str, Any]) -> ProcessEnd | None:
+    """Read how the process ended from a record of the end; None if it does not say."""
+    code, name = record.get("exit"), record.get("signal")
+    stopped_by: Literal["client"] | None = "client" if record.get("stoppedBy") == "client" else None
+    if isinstance(name, str) and 0 < len(name) <= LONGEST_SIGNAL:
+        return ProcessEnd(signal=name, stopped_by=stopped_by)
+    return ProcessEnd(code, stopped_by=stopped_by) if _is_count(code) else None
 
 
 def _is_count(value: Any) -> bool:
@@ -221,6 +256,15 @@ def write_tapped(line: bytes, t: int | None, direction: Direction | None, size: 
     if size is not None:
         record["bytes"] = size
     return orjson.dumps(record)
+
+
+def write_end(t: int | None, process: ProcessEnd | None) -> bytes:
+    """Return the end of a stream as a line, without a newline. `t`: when the agent ended, in ms since the epoch, if
+    known."""
+    keys = ("exit", "signal", "stoppedBy")
+    stated = zip(keys, msgspec.structs.astuple(process), strict=True) if process is not None else ()
+    known = {key: value for key, value in (("t", t), *stated) if value is not None}
+    return orjson.dumps({"op": "end", **known})
 
 
 def write_answer(answer: Answer) -> bytes:

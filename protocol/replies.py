@@ -16,6 +16,7 @@ from tooltap.protocol.stats import Statistics
 
 __all__ = [
     "RESULTS",
+    "AnswerResult",
     "CallsResult",
     "ChangeKind",
     "ChangedFile",
@@ -41,6 +42,7 @@ __all__ = [
     "Session",
     "SessionStatus",
     "SessionsResult",
+    "SendResult",
     "StoreResult",
     "StreamState",
     "ToAgentResult",
@@ -48,6 +50,8 @@ __all__ = [
     "UsageKey",
     "UsageResult",
     "UsageRow",
+    "Waiting",
+    "WaitingResult",
 ]
 
 ChangeKind: TypeAlias = Literal["added", "modified", "deleted", "renamed"]
@@ -134,6 +138,8 @@ class Session(_Result, kw_only=True):
     """Retention never deletes it: the user has pinned it."""
     cost_usd: float | None = None
     """As the agent states it, or else an estimate."""
+    known_cost_usd: float | None = None
+    """Only without `cost_usd`: the cost of those tokens whose cost is known, as the agent states it, or an estimate."""
     cost_estimated: bool | None = None
     """The agent states no cost; the daemon has computed it from the prices of the models."""
     cost_model: str | None = None
@@ -261,6 +267,10 @@ class ChangedFile(_Result, kw_only=True):
     """Absolute; relative if the directory of its session is not known."""
     project: str | None = None
     """The folder of the project of one of these sessions."""
+    worktree: str | None = None
+    """The folder of the worktree in which it lies, if that is in a hidden folder of the project, and the session was
+    started there. The same file in two worktrees is two files.
+    """
     sessions: int
     agents: list[str]
     """Providers of these sessions, the one with the most changes first."""
@@ -286,6 +296,9 @@ class ChangedFilesResult(_Result, kw_only=True):
     complete: bool
     """False if there are more files than were requested or fit into a reply, or than are stored for a session: at most
     500, and none of what an older version has ingested."""
+    uncounted: int | None = None
+    """Number of sessions that an older version has ingested without counting their files: `tooltap journal repair`
+    counts them. Absent if there are none."""
 
 
 class FoundEvent(_Result, kw_only=True):
@@ -477,6 +490,56 @@ class OpenPermission(_Open, kw_only=True):
     options: list[dict[str, Any]] | None = None
     """Each `{id, name, kind}`."""
     questions: list[dict[str, Any]] | None = None
+    from_call: bool = False
+    """No request was seen: the question follows from the call, whose tool asks a person."""
+    from_hook: bool = False
+    """A hook of the agent has asked."""
+
+
+class Waiting(_Result, kw_only=True):
+    """What a session waits for: a permission, an answer to questions, or a form."""
+
+    session: str
+    title: str | None = None
+    """Title of the session."""
+    project: str | None = None
+    cwd: str | None = None
+    provider: str
+    stream: str
+    seq: int
+    """The `seq` of the event that asks."""
+    permission_id: str | None = None
+    type: Literal["permission", "question", "elicitation"]
+    call_id: str | None = None
+    name: str | None = None
+    """The canonical tool, or the provider's name unchanged."""
+    call_title: str | None = None
+    preview: str | None = None
+    options: list[dict[str, Any]] | None = None
+    """Each `{id, name, kind}`; where the choice holds for later requests, also `remembers`: a sentence that says for
+    which."""
+    answerable: bool = False
+    """Whether `answer` reaches the agent now."""
+    why_not: str | None = None
+    """Why `answer` does not reach the agent: one sentence."""
+    questions: list[dict[str, Any]] | None = None
+    since: int | None = None
+    """When it was asked, in milliseconds since the epoch."""
+    agent: str | None = None
+    """The subagent that asks; absent for the main agent."""
+    from_call: bool = False
+    """No request was seen: the question follows from the call, whose tool asks a person."""
+    certain: bool = True
+    """False if the session only may be waiting: the call has been open for long, its session file states no request,
+    and its tool may ask for a permission."""
+
+
+class WaitingResult(_Result, kw_only=True):
+    """What waits for a person: what is certain first, and then what has waited longest."""
+
+    waiting: list[Waiting]
+    complete: bool
+    """False if there is more than fits into a reply."""
 
 
 class CallsResult(_Result, kw_only=True):
@@ -514,6 +577,7 @@ class EndedCall(_Result, kw_only=True):
     error: str | None = None
     """Why it did not complete: the beginning of `errorMessage`, as one line."""
     duration_ms: int | None = None
+    """As the agent states it, or by the times of the call and its result."""
     agent: str | None = None
     """The subagent that made the call; absent for the main agent."""
 
@@ -586,6 +650,36 @@ class ToAgentResult(_Result, kw_only=True):
     """The publisher has taken it for the agent."""
 
 
+class AnswerResult(_Result, kw_only=True):
+    """The answer was the first, and is journaled."""
+
+    session: str
+    stream: str
+    seq: int
+    """The `seq` of the event that asks."""
+    permission_id: str
+    outcome: Literal["allowed", "denied", "answered", "cancelled"]
+    option_id: str | None = None
+    """The option that was chosen."""
+    remembers: str | None = None
+    """What will be allowed, or denied, from now on."""
+    by: str
+    ts: int
+    """When it was journaled, in milliseconds since the epoch."""
+    delivered: bool
+    """Whether the agent has got it. If not, it is sent again when the stream's publisher is back."""
+
+
+class SendResult(_Result, kw_only=True):
+    """The prompt or interrupt is journaled."""
+
+    session: str
+    stream: str
+    id: str
+    delivered: bool
+    """Whether the agent has got it. If not, it is sent again when the stream's publisher is back."""
+
+
 class PingResult(_Result, kw_only=True):
     """The daemon answers."""
 
@@ -599,6 +693,7 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
     "event": EventResult,
     "calls": CallsResult,
     "ended-calls": EndedCallsResult,
+    "waiting": WaitingResult,
     "output": OutputResult,
     "end": Statistics,
     "remove": RemoveResult,
@@ -606,6 +701,9 @@ RESULTS: dict[str, type[msgspec.Struct]] = {
     "reread": RereadResult,
     "store": StoreResult,
     "to-agent": ToAgentResult,
+    "answer": AnswerResult,
+    "send": SendResult,
+    "interrupt": SendResult,
     "ping": PingResult,
 }
 """`op` of a request -> struct of its result. `stats` is missing: its result is an open object, for people and for

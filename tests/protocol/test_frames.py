@@ -67,7 +67,7 @@ def test_op_is_the_first_key() -> None:
         (
             b'{"op":"subscrib"}',
             "unknown-op",
-            "unknown op 'subscrib'; known are calls, changed-files, end, ended-calls,",
+            "unknown op 'subscrib'; known are answer, calls, changed-files, end,",
         ),
         (b'{"op":"subscribe","after":[]}', "bad-frame", "subscribe: `after`: expected `int | str`, got `array`"),
         (b'{"op":"subscribe","after":-1}', "bad-frame", "subscribe: `after`: expected `int` >= 0"),

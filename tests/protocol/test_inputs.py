@@ -11,10 +11,12 @@ from tooltap.protocol.inputs import (
     Line,
     Lost,
     NotTappedError,
+    ProcessEnd,
     each,
     lines_of,
     looks_tapped,
     read_tapped,
+    write_end,
     write_tapped,
 )
 
@@ -88,3 +90,28 @@ def test_block_is_its_lines_one_by_one() -> None:
     lost = Lost(2, 10, "full")
     assert list(each(lost)) == [lost]
     assert (lines_of(lost), lines_of(Line(b"a")), lines_of(Close())) == (2, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "process"),
+    [
+        ({"exit": 3}, ProcessEnd(3)),
+        ({"signal": "SIGKILL"}, ProcessEnd(signal="SIGKILL")),
+        ({"exit": 143, "stoppedBy": "client"}, ProcessEnd(143, stopped_by="client")),
+    ],
+)
+def test_end_states_how_the_process_ended(keys: dict[str, object], process: ProcessEnd) -> None:
+    record = {"op": "end", "t": NOW, **keys}
+
+    assert orjson.loads(write_end(NOW, process)) == record
+    assert read_tapped(orjson.dumps(record)) == Close(NOW, process=process)
+
+
+@pytest.mark.parametrize("keys", [{}, {"exit": "3"}, {"exit": True}, {"exit": -9}, {"signal": 9}, {"signal": "S" * 41}])
+def test_end_without_a_known_process(keys: dict[str, object]) -> None:
+    """What another publisher writes there is not read."""
+    assert read_tapped(orjson.dumps({"op": "end", **keys})) == Close()
+
+
+def test_unknown_hand_of_an_end_is_left_out() -> None:
+    assert read_tapped(b'{"op":"end","exit":1,"stoppedBy":"moon"}') == Close(process=ProcessEnd(1))
