@@ -139,6 +139,50 @@ class EventServer(NamedTuple):
     """User name for HTTP Basic authentication: (environment variable, default)."""
     password: str
     """The environment variable that holds the password; if it is unset, no authentication is used."""
+    posts: re.Pattern[str]
+    """The paths to which answers, prompts and interrupts are posted. Nothing else is posted to the server."""
+    global_path: str
+    """Path of the stream of all projects, if the server has several."""
+
+
+class HookEvent(NamedTuple):
+    """An event at which an agent runs a hook."""
+
+    name: str
+    matcher: str | None = None
+    """Of which events with this name the hook is run; None: of all."""
+
+
+class Hooks(NamedTuple):
+    """The hooks in an agent's settings through which it asks: `tooltap hooks install` writes them."""
+
+    file: str
+    """JSON file with the hooks, relative to the folder that `Store.variable` or `Store.home` names."""
+    asks: str | None
+    """The event whose hook can answer; None: a hook can only tell that a dialog is open."""
+    tells: tuple[HookEvent, ...]
+    """The events that tell that a dialog is open, and those at which one is over."""
+    keeps_dialog: bool = False
+    """Whether the agent's own dialog stays usable while a hook waits for an answer."""
+    timeout_unit: int = 1
+    """Units of a hook's timeout in a second."""
+    is_flat: bool = False
+    """Whether an event has a list of handlers, not of groups of them."""
+    toml: str | None = None
+    """TOML file beside `file` that may have the hooks in its place."""
+    off: tuple[tuple[tuple[str, ...], bool], ...] = ((("disableAllHooks",), True),)
+    """Settings, each with the value that turns all hooks off: in `file`, or in `toml` if there is one."""
+    remark: str | None = None
+    """What the agent demands before it runs the hooks, as one sentence."""
+
+
+class ControlSocket(NamedTuple):
+    """Unix socket at which the server behind an agent's terminal takes further clients. It is in the agent's folder:
+    that of its `Store`."""
+
+    dialect: str
+    below: str
+    """Path of the socket in that folder."""
 
 
 SESSION = "{session}"
@@ -152,6 +196,9 @@ class Agent(NamedTuple):
     """Options, any of which makes the agent print a stream; `…` matches any words in between."""
     advice: str | None
     """The arguments to add if none of `machine_readable` is given; None: the agent never prints a stream."""
+    answerable: tuple[str, ...] = ()
+    """Options, any of which makes the agent ask on standard output and take the answers from standard input; written as
+    `machine_readable`."""
     provider: str | None = None
     """The provider of its events, where that is not the command's name."""
     package: str | None = None
@@ -160,8 +207,11 @@ class Agent(NamedTuple):
     older_stores: tuple[Store, ...] = ()
     """Stores that older versions of the agent have written."""
     prompt: Prompt | None = None
+    hooks: Hooks | None = None
     server: EventServer | None = None
     """The server that `tooltap attach` taps."""
+    control: ControlSocket | None = None
+    """The socket that `tooltap attach` joins."""
     resume: tuple[str, ...] = ()
     """The arguments with which the agent continues a session, in the folder of that session; `SESSION` stands for its
     id. Empty: not known. Only what the agent's documentation or a run of it shows."""

@@ -10,7 +10,7 @@ entry point of the group `tooltap.dialects` (name = dialect, value = `module:Par
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -206,8 +206,13 @@ def missing_flags(command: Sequence[str]) -> str | None:
     if name not in agents():
         return None
     agent = agents()[name]
-    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    return None if any(_has(words, flags) for flags in agent.machine_readable) else agent.advice or ""
+    return None if _has_any(arguments, agent.machine_readable) else agent.advice or ""
+
+
+def takes_answers(command: Sequence[str]) -> bool:
+    """Say whether an agent that is started like this takes answers from standard input; True if it is unknown."""
+    name, arguments = _read(command)
+    return name not in agents() or _has_any(arguments, agents()[name].answerable)
 
 
 def agent_of(command: Sequence[str]) -> str:
@@ -282,6 +287,11 @@ def _read(command: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 def _of_package(package: str) -> str:
     return next((agent.command for agent in agents().values() if agent.package == package), "")
+
+
+def _has_any(arguments: Sequence[str], options: Iterable[str]) -> bool:
+    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    return any(_has(words, flags) for flags in options)
 
 
 def _has(words: list[str], flags: str) -> bool:

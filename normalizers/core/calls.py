@@ -23,12 +23,13 @@ Every `call_id` that dialects pass is the wire's, and means the newest call of t
 providers reuse ids, and the sessions of one connection know nothing of each other's. The first call keeps the wire's
 id; a later one is `<turn>/<id>`, or `<turn>/<id>-<n>` where the turn has that one, too, and `<id>-<n>` outside of
 turns. A line that shows a call under the id of one that is done either repeats that call or begins another: `repeats`
-has the rule.
+has the rule. Models also give parallel calls of one answer one id: then the place in the answer tells which call a line
+shows (`shown`), and the results come in the order of the calls (`due`).
 """
 
 from __future__ import annotations
 
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -36,7 +37,7 @@ import msgspec
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.lines import Skip
 from tooltap.normalizers.core.model_view import model_view
-from tooltap.normalizers.core.state import CallsState, OpenCall, Restore, Tombstone, Unfinished, tombstone_of
+from tooltap.normalizers.core.state import SHORT, CallsState, OpenCall, Restore, Tombstone, Unfinished, tombstone_of
 from tooltap.normalizers.core.writer import Writer
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.payload import by_view, truncate_raw
@@ -73,6 +74,9 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 K = TypeVar("K")
 V = TypeVar("V")
+Place: TypeAlias = tuple[str | None, int | str | None]
+"""Where an answer of the model has a call: (id of the message, empty: the session's lines, None: the line; index or id
+of its block, None: not stated, so that only another tool or input makes another call)."""
 
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
@@ -137,8 +141,8 @@ class Calls:
         return self._known(call_id) is not None
 
     def name_of(self, call_id: str) -> str | None:
-        """Canonical name of a call that is open or done."""
-        known = self._known(call_id)
+        """Canonical name of a call that is open or done; of several open ones, of that which is `due`."""
+        known = self.due(call_id) or self._known(call_id)
         return known.name if known else None
 
     def tool_of(self, call_id: str, raw_name: str) -> str:
@@ -149,6 +153,10 @@ class Calls:
         """Session of a call that is open or done."""
         known = self._known(call_id)
         return known.session if known else None
+
+    def done_sources(self, call_id: str) -> list[str]:
+        """The `source` that `open` was given for calls with this id that are done: for the newest, and the first."""
+        return [one.source for one in self._done(call_id)]
 
     def source_of(self, call_id: str) -> str | None:
         """The `source` that `open` was given for a call that is open or done."""
@@ -164,29 +172,77 @@ class Calls:
         It repeats it if it is a replay, or has the same tool and the same input in the same turn (`retold`: or in a
         later one).
         """
-        tomb = self._state.done.get(self.id_of(call_id))
-        if tomb is None or tomb.made_up:
-            return False
-        if self._writer.replay:
-            return True
-        if not retold and self._writer.turn not in (None, tomb.turn):
-            return False
+        done = self._done(call_id)
+        if not done or self._writer.replay:
+            return bool(done)
+        if not retold:
+            done = [one for one in done if self._writer.turn in (None, one.turn)]
         name = name or canonical_name(raw_name, value, call_id)
-        return name == tomb.name and digests(tool_input(name, value, raw_name))[1] in tomb.told
+        told = digests(tool_input(name, value, raw_name))[1] if done else 0
+        return any(one.name == name and told in one.told for one in done)
 
-    def shows(self, call: OpenCall, raw_name: str, value: Any) -> bool:
+    def _done(self, call_id: str) -> list[Tombstone]:
+        """Calls of the line's session with this id on the wire that are done: the newest, and the first."""
+        newest_id, done = self.id_of(call_id), self._state.done
+        found = [done[one] for one in dict.fromkeys((newest_id, call_id)) if one in done]
+        session = self.session_of(call_id)
+        return [one for one in found if one.session == session and not one.made_up]
+
+    def shows(self, call: OpenCall, raw_name: str, value: Any, *, name: str | None = None) -> bool:
         """Return whether a line with this tool and this input shows an open call again, whatever its id says."""
-        name = canonical_name(raw_name, value, call.id)
+        name = name or canonical_name(raw_name, value, call.id)
         return name == call.name and digests(tool_input(name, value, raw_name))[1] in call.told
 
-    def sharing(self, call_id: str) -> list[OpenCall]:
-        """The open calls of the line's session with this id on the wire, oldest first: several are open at once if a
-        provider gives parallel calls one id."""
-        newest = self.get(call_id)
-        if newest is None or newest.wire_id is None:
+    def due(self, call_id: str) -> OpenCall | None:
+        """The open call that a result with this id belongs to. Parallel calls of one id get theirs in their order."""
+        sharing = self._sharing(call_id)
+        if len(sharing) < 2:
+            return sharing[0] if sharing else None
+        newest = sharing[-1]
+        together = newest.turn, newest.agent, newest.acknowledged
+        return next(one for one in sharing if (one.turn, one.agent, one.acknowledged) == together)
+
+    def shown(
+        self, call_id: str, raw_name: str, value: Any, place: Place | None = None, *, name: str | None = None
+    ) -> OpenCall | None:
+        """The open call that a line shows; None if it shows none of them, but another one.
+
+        In an answer, an id that another place has, too, is another call's; and so is one without an index if the tool
+        or the input differs. A line of no answer shows the call with this input, else the newest."""
+        sharing = self._sharing(call_id)
+        if not sharing:
+            return None
+        if place is None:
+            return self._like(sharing, raw_name, value, name) or sharing[-1]
+        answer, index = self._place(place)
+        here = [one for one in sharing if one.place is not None and one.place[0] == answer]
+        if not here:
+            unplaced = next((one for one in sharing if one.place is None), None)
+            if unplaced is not None:
+                unplaced.place = answer, index
+                return unplaced
+            return self._like(sharing, raw_name, value, name) or sharing[-1]
+        if index is not None:
+            return next((one for one in here if one.place == (answer, index)), None)
+        return self._like(here, raw_name, value, name)
+
+    def _like(self, calls: list[OpenCall], raw_name: str, value: Any, name: str | None) -> OpenCall | None:
+        """The first of some calls that has this tool and this input."""
+        return next((one for one in calls if self.shows(one, raw_name, value, name=name)), None)
+
+    def _sharing(self, call_id: str) -> list[OpenCall]:
+        """The open calls of the line's session with this id on the wire, oldest first."""
+        opened, newest_id = self._state.open, self.id_of(call_id)
+        newest = opened.get(newest_id)
+        if newest_id == call_id:
             return [] if newest is None else [newest]
-        opened, session = self._state.open.values(), newest.session
-        return [call for call in opened if call.session == session and (call.wire_id or call.id) == newest.wire_id]
+        known = newest or self._state.done.get(newest_id)
+        session = self._writer.session if known is None else known.session
+        return [call for call in opened.values() if call.session == session and (call.wire_id or call.id) == call_id]
+
+    def _place(self, place: Place) -> tuple[str, int | str | None]:
+        answer, index = place
+        return (f"#{self._writer.state.line}" if answer is None else answer[:SHORT]), index
 
     def is_open(self, session: str, turn_id: str | None, agent: str | None) -> bool:
         """Whether a call of a turn is open, other than background calls and subagents' calls."""
@@ -234,12 +290,13 @@ class Calls:
         memory: dict[str, Any] | None = None,
         renames: bool = False,
         repeated: str = "unchanged",
+        place: Place | None = None,
     ) -> Skip:
         """Read a line that shows a call: open the call, or emit what the line changes of it.
 
         The fields are those of `open`. `renames`: the line's tool name replaces the one the call was opened with.
         `repeated`: the reason to skip a line that only repeats a call that is done."""
-        call = self.get(call_id)
+        call = self.shown(call_id, raw_name, value, place, name=name)
         if call is not None:
             new_name = raw_name if renames else None
             changed = self.update(call, value, raw=raw, raw_name=new_name, name=name, status=status, title=title)
@@ -247,7 +304,8 @@ class Calls:
         if self.repeats(call_id, raw_name, value, name=name):
             return repeated
         status = status or "running"
-        self.open(call_id, raw_name, value, raw=raw, name=name, status=status, title=title, memory=memory)
+        fields: dict[str, Any] = {"name": name, "status": status, "title": title, "memory": memory, "place": place}
+        self.open(call_id, raw_name, value, raw=raw, **fields)
         return None
 
     def open(
@@ -264,6 +322,7 @@ class Calls:
         memory: dict[str, Any] | None = None,
         outputs: dict[str, Any] | None = None,
         source: str = "",
+        place: Place | None = None,
     ) -> OpenCall:
         """Emit a new call.
 
@@ -304,6 +363,8 @@ class Calls:
             preview=shown,
             digest=digest,
         )
+        if place is not None:
+            call.place = self._place(place)
         if tomb is not None:
             self._complete(call, payload, raw, tomb)
             return call
@@ -502,7 +563,7 @@ class Calls:
     def _of_result(self, wire_id: str, raw_name: str) -> tuple[OpenCall | None, str | None]:
         state = self._state
         call_id = self.id_of(wire_id)
-        call = state.open.get(call_id)
+        call = self.due(wire_id)
         if call is not None:
             return call, None
         tomb = state.done.get(call_id)

@@ -32,7 +32,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Maximum number of texts being received at once; each holds at most `string_bytes`."""
     open_permissions: int = 1_024
     open_turns: int = 256
-    held_lines: int = 20
+    held_lines: int = 50
     """Maximum number of lines that `auto` holds before it gives up; lines of an array are exempt."""
     held_bytes: int = 65_536
     """Maximum size of the lines that `auto` holds, in bytes."""

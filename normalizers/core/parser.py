@@ -13,25 +13,29 @@ Everything in an event follows from the context, the lines and their times alone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar, Self, TypeAlias
 
 import msgspec
 import orjson
 
+from tooltap.normalizers.core.answers import CannotWriteError, Chosen
 from tooltap.normalizers.core.calls import Calls
 from tooltap.normalizers.core.items import Context, Item
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.permissions import Permissions
+from tooltap.normalizers.core.process import outcome_of_process
 from tooltap.normalizers.core.state import BROKEN_BYTES, BrokenRecord, Fragment, OpenCall, OpenTurn, State, Times
 from tooltap.normalizers.core.texts import Texts
 from tooltap.normalizers.core.writer import Numbers, Writer
 from tooltap.normalizers.wire.decode import FRAMING, OPENING_BYTES, Decoded, Documents, decode_line, is_clean
 from tooltap.normalizers.wire.exchange import ExchangeEnd
 from tooltap.normalizers.wire.framing import LongLine
+from tooltap.protocol.answers import ForAgent
 from tooltap.protocol.events import Event, Message, Notice, OutputRef, Reasoning, SessionEvent, Turn, Unparsed
-from tooltap.protocol.inputs import Direction
+from tooltap.protocol.inputs import Direction, ProcessEnd
 
 UNPARSED_TEXT = 2_000
 """Maximum length of an unreadable line's text in its event, in code points."""
@@ -39,6 +43,9 @@ UNPARSED_TEXT = 2_000
 WITH_EVENTS = "withEvents"
 BASE_SKIPS = frozenset({"blank", "lost", "duplicate-result"})
 """Reasons for which any dialect may skip a line."""
+
+REMOVED = "Removed from the context."
+"""Text of a notice about something that the model no longer gets."""
 
 JOINED = "joined"
 """In `Parser.earlier`, for a line that is part of a record which ends on the current line."""
@@ -78,6 +85,8 @@ class Parser(Writer):
     STATES_TIMES: ClassVar[bool] = False
     """Whether the lines state when they were written, as those of stored files do. One that does not was written when
     the one before it was, whenever it is read."""
+    INTERRUPT_CANCELS: ClassVar[bool] = False
+    """Whether a client that interrupts a turn also has to cancel what the agent asks in it."""
     STATES_END: ClassVar[bool] = False
     """Whether the stream always states the end of a turn: then a turn without it was cut, however long it is silent.
     Else an answer that nothing follows is the end."""
@@ -191,15 +200,19 @@ class Parser(Writer):
         self.emit(Notice, level="error", code="lost", text=f"{lines} lines lost: {reason}", data=data)
         return class_of("lost"), self._take()
 
-    def close(self, reason: str, t: int | None = None) -> list[Item]:
-        """End the stream: pending texts, open calls and open turns end here. Lines may still follow later."""
+    def close(self, reason: str, t: int | None = None, process: ProcessEnd | None = None) -> list[Item]:
+        """End the stream: pending texts, open calls and open turns end here. Lines may still follow later. `t`,
+        `process`: when and how the agent's process ended, if its tap states it."""
         self._let_go()
         self._begin_after_line(t)
         self._restart_numbers("c")
         self._closing = True
         self._abandon_document()
         self.finish(reason)
-        self._end_everything()
+        if process is None:
+            self._end_everything()
+        else:
+            self._end_with_process(process, self._time_of_line(t))
         return self._take()
 
     def give_up(self, index: int, t: int | None) -> list[Item]:
@@ -302,6 +315,24 @@ class Parser(Writer):
         """The known output of a call that ends without a result: (value, output bodies by JSON pointer)."""
         return None, None
 
+    def word_answer(self, request: dict[str, Any], chosen: Chosen, option: dict[str, Any] | None) -> ForAgent:
+        """Hook: word an answer for the agent, without changing the state. `request`: the pending `permission-request`,
+        as a JSON object; `option`: what `choose` returned. A question that may be answered with other words than its
+        options has `freeText: true`. Raises `CannotWriteError`."""
+        raise CannotWriteError(self._no_way_back())
+
+    def word_prompt(self, session: str, text: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        """Hook: word a prompt for the agent; in mid-turn it steers the agent. Raises `CannotWriteError`."""
+        raise CannotWriteError(self._no_way_back())
+
+    def word_interrupt(self, session: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        """Hook: word the interrupt of a session's turn for the agent. Raises `CannotWriteError`."""
+        raise CannotWriteError(self._no_way_back())
+
+    def _no_way_back(self) -> str:
+        why = "is stored" if self.STATES_TIMES else "is only printed"
+        return f"there is no way back to an agent in the dialect {self.dialect}, which {why}"
+
     # -- for dialects to emit with --------------------------------------------------------------------------------
 
     def unparsed(self, reason: str, value: Any) -> str:
@@ -318,6 +349,19 @@ class Parser(Writer):
     def notice(self, code: str, text: str | None, level: str = "info", data: Any = None) -> None:
         """Emit something the agent reports beside the conversation. `level`: info, warning or error."""
         self.emit(Notice, level=level, code=code, text=text or "", data=data)
+
+    def edited_context(self, text: str | None, *, call: str | None = None, data: Any = None) -> None:
+        """Emit that the model gets another text in place of an earlier message or result. `text`: None if it gets none;
+        `call`: id on the wire of the call whose result it was."""
+        call_id = None if call is None else self.id_of_call(call)
+        self.emit(
+            Notice,
+            level="info",
+            code="context-edit",
+            text=REMOVED if text is None else text,
+            call_id=call_id,
+            data=data,
+        )
 
     def emit_text(self, role: str, text: str, **fields: Any) -> None:
         """Emit a whole message, or reasoning where that is the `role`."""
@@ -463,6 +507,18 @@ class Parser(Writer):
         return not self.calls.is_open(turn.session, turn.id, turn.agent) and not self.permissions.is_open(
             turn.session, turn.id
         )
+
+    def check_session(self, session: str, known: Container[str]) -> None:
+        """Raise `CannotWriteError` unless the agent knows the session under this id. `known`: the sessions that the
+        stream has shown."""
+        if self.state.session is None or self._publishers_name == session != self.state.session:
+            raise CannotWriteError("the agent has not named its session yet")
+        if session not in known:
+            raise CannotWriteError(f"the agent has no session {session!r}")
+
+    def is_working(self, session: str) -> bool:
+        """Whether a turn of the session's own agent is open and not seemingly over."""
+        return any(one.session == session and one.agent is None and not one.settled for one in self.state.turns)
 
     def give_up_turns(self) -> None:
         """End every open turn, because the process that would have ended them is gone."""
@@ -612,10 +668,44 @@ class Parser(Writer):
 
     def _give_up(self, turn: OpenTurn) -> None:
         """End a turn whose end is not on the wire: completed if it seems to be over (`seems_over`), else cancelled."""
+        outcome, reason = ("completed", None) if self.seems_over(turn) else ("cancelled", "interrupted")
+        with self._in_scope_of(turn):
+            self.end_turn(outcome, turn_id=turn.id, ended_by="eof", reason=reason, synthetic=True)
+
+    def _end_with_process(self, process: ProcessEnd, ts: int | None) -> None:
+        """End everything as the end of the process states, at `ts`; then the session, and others with an open turn.
+        An answer that was the end of its turn stays that if the process was stopped after it."""
+        state, session, before = self.state, self.session, self.ts
+        end = before if ts is None else ts
+        outcome = outcome_of_process(process)
+        sessions = dict.fromkeys(turn.session for turn in state.turns)
+        if state.session is not None or state.turn_count:
+            sessions[session] = None
+        for turn in list(state.turns):
+            if outcome is None or (outcome == "cancelled" and self.seems_over(turn)):
+                continue
+            with self._in_scope_of(turn):
+                self.ts = end
+                self.end_turn(outcome, turn_id=turn.id, reason=process.words)
+        self.ts = before
+        self._end_everything()
+        self.ts = end
+        for one in sessions:
+            self.session = one
+            self.emit(
+                SessionEvent,
+                state="ended",
+                exit_code=process.exit,
+                signal=process.signal,
+                stopped_by=process.stopped_by,
+            )
+        self.session = session
+
+    @contextmanager
+    def _in_scope_of(self, turn: OpenTurn) -> Iterator[None]:
         scope = self.session, self.agent, self.origin
         self.session, self.agent, self.origin = turn.session, turn.agent, turn.origin
-        outcome, reason = ("completed", None) if self.seems_over(turn) else ("cancelled", "interrupted")
-        self.end_turn(outcome, turn_id=turn.id, ended_by="eof", reason=reason, synthetic=True)
+        yield
         self.session, self.agent, self.origin = scope
 
     def _may_settle(self, turn: OpenTurn) -> bool:

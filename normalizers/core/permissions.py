@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
+from tooltap.normalizers.core.answers import CannotWriteError, NotOfferedError
 from tooltap.normalizers.core.calls import AWAITING, Calls
 from tooltap.normalizers.core.state import PendingPermission, PermissionsState
 from tooltap.normalizers.core.writer import Writer
@@ -11,6 +15,11 @@ from tooltap.protocol.events import PermissionRequest, PermissionResponse
 
 _ALLOW = "allow"
 """Prefix of the kinds of options that allow: ACP has `allow_once` and `allow_always`, and agents add their own."""
+
+REPLY_BYTES = 1_048_576
+"""Maximum size of what is kept of all pending requests to answer them, in bytes."""
+
+_pack = msgspec.msgpack.Encoder().encode
 
 _PEOPLE = ("user", None)
 """Who answers a request for which a call waits; a policy and a hook answer at once, or compute."""
@@ -40,9 +49,10 @@ class Permissions:
         questions: list[dict[str, Any]] | None = None,
         input: dict[str, Any] | None = None,  # noqa: A002 -- the schema's word
         name: str | None = None,
+        reply_to: dict[str, Any] | None = None,
     ) -> None:
         """Emit the request. If its type is `permission`, its open call waits from here on (status
-        `awaiting-permission`)."""
+        `awaiting-permission`). `reply_to`: what the dialect needs to word an answer, for dialects that can."""
         writer = self._writer
         call_id = writer.id_of_call(call_id) if call_id is not None else None
         while len(self._state.pending) >= writer.context.limits.open_permissions:
@@ -61,7 +71,7 @@ class Permissions:
             self._calls.set_status(call, AWAITING)
             call.asked += 1
             pending.waits = True
-        writer.emit(
+        event = writer.emit(
             PermissionRequest,
             permission_id=permission_id,
             type=type,
@@ -72,7 +82,40 @@ class Permissions:
             options=options,
             questions=questions,
         )
+        pending.event = event.id
+        self._drop(permission_id)
         self._state.pending[permission_id] = pending
+        if reply_to is not None:
+            self._keep(permission_id, reply_to)
+
+    def _keep(self, permission_id: str, reply_to: dict[str, Any]) -> None:
+        state = self._state
+        state.pending[permission_id].reply_to = reply_to
+        state.kept[permission_id] = size = len(_pack(reply_to))
+        state.kept_bytes += size
+        while state.kept_bytes > REPLY_BYTES:
+            self._drop(next(iter(state.kept)))
+
+    def _drop(self, permission_id: str) -> None:
+        """Keep no longer what a request needs to be answered."""
+        if (size := self._state.kept.pop(permission_id, None)) is not None:
+            self._state.kept_bytes -= size
+            self._state.pending[permission_id].reply_to = {}
+
+    def kept(self, permission_id: str) -> dict[str, Any]:
+        """What was kept of a pending request to answer it; empty if nothing was."""
+        pending = self._state.pending.get(permission_id)
+        return pending.reply_to if pending is not None else {}
+
+    def reply_to(self, request: Mapping[str, Any], *, needed: bool = True) -> dict[str, Any]:
+        """What was kept of a pending request, given as the event that asks. Raises `NotOfferedError` if that event's
+        request is not pending, and `CannotWriteError` if nothing was kept, but it is `needed`."""
+        pending = self._state.pending.get(str(request.get("permissionId")))
+        if pending is None or pending.event != request.get("id"):
+            raise NotOfferedError("the agent does not wait for an answer to this request")
+        if needed and not pending.reply_to:
+            raise CannotWriteError("too much was asked at once: answer this request where the agent runs")
+        return pending.reply_to
 
     def allows(self, permission_id: str, option_id: str | None) -> bool:
         """Whether the chosen option is one that allows."""
@@ -121,7 +164,9 @@ class Permissions:
             call.asked -= 1
         if call is not None and outcome == "denied":
             call.denied = True
-        elif call is not None and outcome == "allowed":
+        elif call is not None and (
+            outcome == "allowed" or (outcome == "answered" and pending is not None and pending.waits)
+        ):
             self._calls.set_status(call, "running")
         writer.emit(
             PermissionResponse,
@@ -134,6 +179,7 @@ class Permissions:
             message=message,
             synthetic=synthetic,
         )
+        self._drop(permission_id)
         self._state.pending.pop(permission_id, None)
 
     def is_open(self, session: str, turn_id: str) -> bool:

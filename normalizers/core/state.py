@@ -207,6 +207,8 @@ class OpenCall(Known, kw_only=True, omit_defaults=True, gc=False):
     """The dialect's memory of the call, needed to read later lines about it. Dropped, oldest call first, once the
     memory of all calls exceeds the limit."""
     memory_bytes: int = 0
+    place: tuple[str, int | str | None] | None = None
+    """Where an answer of the model has it: see `Calls.shown`."""
     ts: int | None = None
     """Time of the last event that belongs to it: its own, or one of the subagent it spawned."""
     wait_ms: int = 0
@@ -296,10 +298,19 @@ class PendingPermission(msgspec.Struct, omit_defaults=True):
     """When it was asked."""
     waits: bool = False
     """Its call waits for the answer."""
+    event: str = ""
+    """Id of the event that asks: ids of requests may be used again."""
+    reply_to: dict[str, Any] = {}
+    """What the dialect needs to word an answer. Dropped, oldest request first, once all of it together exceeds the
+    limit."""
 
 
 class PermissionsState(msgspec.Struct, omit_defaults=True):
     pending: dict[str, PendingPermission] = {}
+    kept: dict[str, int] = {}
+    """Id of a pending request that can be answered -> size of its `reply_to` in bytes, oldest first."""
+    kept_bytes: int = 0
+    """The sum of these sizes."""
 
 
 class OpenText(msgspec.Struct, omit_defaults=True):
@@ -322,6 +333,18 @@ class OpenText(msgspec.Struct, omit_defaults=True):
     event is synthetic."""
     last: int | None = None
     """Time of the last chunk."""
+    part: str = "text"
+    """Of an answer, which may begin with a thought: `start` (its first characters, which decide), `thought`, `gap` (the
+    white space behind it) or `text`."""
+    held: str = ""
+    """What may be a part of a mark."""
+    thought: OpenText | None = None
+    """The thought that the answer begins with."""
+
+    @property
+    def told(self) -> str:
+        """The role of its chunks."""
+        return "assistant" if self.part == "thought" else self.role
 
 
 class TextsState(msgspec.Struct, omit_defaults=True):

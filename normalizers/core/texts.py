@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.state import OpenCall, OpenText, TextBuffer, TextsState, make_room
+from tooltap.normalizers.core.thoughts import OPENING, may_open, read_thought
 from tooltap.normalizers.core.writer import Writer
 from tooltap.protocol.events import Chunk, Message, OutputRef, Reasoning, ToolUpdate
 
@@ -33,12 +34,13 @@ class Texts:
         preview: bool = False,
     ) -> None:
         """Append a chunk to the block of this session and agent; another role or message id ends the block before it.
+        A thought at the beginning of an answer becomes reasoning (`thoughts.py`).
 
         `preview`: a later line has the whole block, and drops this one."""
         writer = self._writer
         full_key = f"{writer.session}\n{writer.agent or ''}\n{key}"
         current = self._open.get(full_key)
-        if current is not None and (current.role != role or current.message_id != message_id or current.block != block):
+        if current is not None and (current.told != role or current.message_id != message_id or current.block != block):
             self._emit(full_key)
             current = None
         if current is None:
@@ -56,13 +58,50 @@ class Texts:
                 block,
                 writer.replay,
                 preview,
+                part="start" if role == "assistant" and not block else "text",
             )
             self._open[full_key] = current
         current.last = writer.ts
+        if current.part == "text":
+            self._add(current, text)
+        else:
+            self._sift(full_key, current, text)
+
+    def _add(self, current: OpenText, text: str) -> None:
+        writer = self._writer
         if writer.partials:
             kind, fields = self._kind(current)
             writer.emit_partial(kind, text=text, offset=current.buffer.chars, **fields)
         current.buffer.append(text, writer, "text/plain")
+
+    def _sift(self, key: str, current: OpenText, text: str) -> None:
+        """Append a chunk to an answer of which it is not decided yet whether it begins with a thought, or whose thought
+        is not over."""
+        text, current.held = current.held + text, ""
+        if current.part == "start":
+            if may_open(text):
+                current.held = text
+                return
+            begun = text.lstrip()
+            if not begun.startswith(OPENING):
+                current.part = "text"
+                self._add(current, text)
+                return
+            current.role, current.part, text = "reasoning", "thought", begun[len(OPENING) :]
+        if current.part == "thought":
+            thought, current.held, rest = read_thought(text if current.buffer.chars else text.lstrip())
+            if thought:
+                self._add(current, thought)
+            if rest is None:
+                return
+            before = current if current.buffer.chars else None
+            current = msgspec.structs.replace(
+                current, role="assistant", buffer=TextBuffer(), ts=self._writer.ts, part="gap", thought=before
+            )
+            self._open[key], text = current, rest
+        if text := text.lstrip():
+            current.part = "text"
+            self._add(current, text)
 
     def flush(self, key: str = "", *, complete: bool = False) -> None:
         """End the block of this session and agent. `complete`: the chunks are the whole block, even though a later line
@@ -70,8 +109,10 @@ class Texts:
         if not self._open:
             return
         full_key = f"{self._writer.session}\n{self._writer.agent or ''}\n{key}"
-        if complete and full_key in self._open:
-            self._open[full_key].preview = False
+        if complete and (text := self._open.get(full_key)) is not None:
+            text.preview = False
+            if text.thought is not None:
+                text.thought.preview = False
         self._emit(full_key)
 
     def drop(self, key: str = "") -> bool:
@@ -92,6 +133,8 @@ class Texts:
         for key, text in list(self._open.items()):
             if text.session == old:
                 text.session = new
+                if text.thought is not None:
+                    text.thought.session = new
                 del self._open[key]
                 self._open[new + key.removeprefix(old)] = text
 
@@ -108,16 +151,21 @@ class Texts:
         text = self._open.get(key)
         if text is None:
             return
-        if not text.buffer.chars:
-            del self._open[key]
-            return
+        if text.held.strip() or text.part == "start":
+            held, text.held = text.held, ""
+            text.buffer.append(held, self._writer, "text/plain")
+        for one in (text.thought, text):
+            if one is not None and one.buffer.chars:
+                self._emit_one(one)
+        del self._open[key]
+
+    def _emit_one(self, text: OpenText) -> None:
         kind, fields = self._kind(text)
         fields["text"] = text.buffer.head
         protocol, provider = self._writer.origin_of_line()
         scope = text.session, text.agent, text.parent, text.turn, protocol, provider
         outputs = text.buffer.outputs("/text", "text/plain")
         self._writer.emit_in(kind, fields, scope, text.ts, text.replay, text.preview, outputs, text.last)
-        del self._open[key]
 
 
 MANY_CALLS = 16

@@ -17,6 +17,7 @@ import msgspec
 
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.core.state import CallsState, OpenTurn, State, Times
+from tooltap.normalizers.core.thoughts import split_thought
 from tooltap.protocol import LATEST_MS
 from tooltap.protocol.events import (
     TIMED,
@@ -223,7 +224,16 @@ class Writer:
         return newest
 
     def emit(self, kind: type[Event], /, **fields: Any) -> Produced:
-        """Append an event of the current line. `fields`: the kind's own; envelope fields may be overridden by name."""
+        """Append an event of the current line. `fields`: the kind's own; envelope fields may be overridden by name. A
+        thought at the beginning of an answer becomes an event of its own."""
+        if kind is Message and fields["role"] == "assistant" and not fields.get("block") and "partial" not in fields:
+            thought, text = split_thought(fields["text"])
+            if thought:
+                own = {key: value for key, value in fields.items() if key not in ("role", "attachments")}
+                emitted = self.emit(Reasoning, **{**own, "text": thought})
+                if not text and not fields.get("attachments"):
+                    return emitted
+            fields["text"] = text
         session, agent, parent, turn = self.session, self.agent, self.parent, self.turn
         if parent is not None:
             parent = self.id_of_call(parent)

@@ -14,20 +14,24 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import msgspec
 
 from tooltap.normalizers.catalog.registry import builtin, is_recognised, parser_class, recognise
+from tooltap.normalizers.core.answers import Chosen, choose
 from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import JOINED, Parser, Watch
 from tooltap.normalizers.stream.bounds import bounded
 from tooltap.normalizers.stream.reset import LeftOpen, may_have_changed, place_of, reason_of, replace, restart
+from tooltap.normalizers.tools.registry import ASKING
 from tooltap.normalizers.wire.decode import Documents, beginning, decode_line
 from tooltap.normalizers.wire.framing import LongLine
+from tooltap.protocol import SCHEMA_VERSION
+from tooltap.protocol.answers import ForAgent
 from tooltap.protocol.events import Message, SessionEvent
-from tooltap.protocol.inputs import Direction
+from tooltap.protocol.inputs import Direction, ProcessEnd
 from tooltap.protocol.stats import Statistics
 
 
@@ -147,6 +151,11 @@ def _is_prompt(item: Item) -> bool:
     if not isinstance(item, Produced) or item.partial:  # whoever asks for partials gets the same events
         return False
     return item.kind == "message" and item.fields.role == "user" and item.agent is None
+
+
+def can_answer(dialect: str) -> bool:
+    """Whether a dialect can word answers for its agent. Raises `UnknownDialectError`."""
+    return parser_class(dialect).word_answer is not Parser.word_answer
 
 
 AUTO = "auto"
@@ -315,6 +324,47 @@ class StreamNormalizer:
         """Whether `settle` has something to emit, because the parser holds something back, or a turn may have ended."""
         return not self._recognising and self._parser.is_unsettled
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether the agent waits for an answer: a request is pending, or a call of a tool that asks is open."""
+        if self._recognising:
+            return False
+        state = self._parser.state
+        return bool(state.permissions.pending) or any(call.name in ASKING for call in state.calls.open.values())
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        """What events of the stream itself say of where they come from: `v`, `protocol`, `provider`, `dialect`."""
+        parser = self._parser
+        return {
+            "v": SCHEMA_VERSION,
+            "protocol": parser.protocol,
+            "provider": parser.provider,
+            "dialect": parser.dialect,
+        }
+
+    def is_pending(self, permission_id: str) -> bool:
+        """Whether a permission request has neither an answer nor an end."""
+        return permission_id in self._parser.state.permissions.pending
+
+    def answer(self, request: dict[str, Any], chosen: Chosen) -> ForAgent:
+        """Word an answer to a pending `permission-request`, given as a JSON object. Raises `NotOfferedError`,
+        `CannotWriteError`."""
+        return self._parser.word_answer(request, chosen, choose(request, chosen))
+
+    def prompt(self, session: str, text: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        """Word a prompt for the agent of a session. `id`: that of the frame. Raises `CannotWriteError`."""
+        return self._parser.word_prompt(session, text, id)
+
+    def interrupt(self, session: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        """Word an interrupt of a session's turn. `id`: that of the frame. Raises `CannotWriteError`."""
+        return self._parser.word_interrupt(session, id)
+
+    @property
+    def interrupt_cancels(self) -> bool:
+        """Whether a client that interrupts a turn also cancels what the agent asks in it."""
+        return self._parser.INTERRUPT_CANCELS
+
     def settle(self, t: int | None = None, keep: Keep | None = None) -> list[Output]:
         """Emit what is held back, and provisional ends of turns: the stream has been silent for a while. `keep`: as in
         `feed`."""
@@ -325,14 +375,15 @@ class StreamNormalizer:
         except Exception as error:
             return self._finish(self._reset(error, parser.state.line, t))
 
-    def close(self, reason: str, t: int | None = None) -> list[Output]:
-        """End the stream. `reason`: end, suspended-too-long, … Lines may still follow and reopen it."""
+    def close(self, reason: str, t: int | None = None, process: ProcessEnd | None = None) -> list[Output]:
+        """End the stream. `reason`: end, suspended-too-long, … Lines may still follow and reopen it. `process`: how the
+        agent's process ended, if its tap states it."""
         outputs = self._release()
         prompt = self._prompt
         before = prompt.stage, prompt.digest
         items: list[Item] = []
         try:
-            items = self._parser.close(reason, t)
+            items = self._parser.close(reason, t, process)
             self._recount(self._parser)
             if prompt.stage != "over":
                 items = prompt.place(items, self._parser, self.context.prompt, is_end=True)

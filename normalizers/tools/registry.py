@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -373,6 +373,13 @@ def family_of(tool: str | None) -> Family:
     if tool is None:
         return "other"
     return _FAMILY.get(tool) or ("mcp" if tool.startswith(MCP_PREFIX) else "other")
+
+
+ASKING: Final[Mapping[str, Literal["question", "permission"]]] = {
+    "AskUserQuestion": "question",
+    "ExitPlanMode": "permission",
+}
+"""Tool whose call waits for a person -> type of the request that such a call is."""
 
 
 def names_in(family: Family) -> tuple[str, ...]:

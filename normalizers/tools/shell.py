@@ -36,6 +36,8 @@ _WRAPPING_TOOLS = frozenset(
     {"CodexBash", "command_execution", "commandExecution", "exec_command", "local_shell", "shell", "shell_command"}
 )
 """Raw names of Codex's tools, which state their command together with the shell that runs it."""
+_OF_EXEC, _OF_2025 = "command_execution", "bash -lc "
+"""Raw name of a command of `codex exec`, and how its versions of 2025 start the shell."""
 _MERGED_KEYS = ("formatted_output", "aggregated_output", "output", "text")
 _COMMAND_KEYS = ("command", "cmd", "argv", "items")
 _CWD_ALIASES = ("workdir", "working_dir", "working_directory", "dir_path", "directory")
@@ -43,11 +45,14 @@ _ANY_CWD_ALIAS = frozenset(_CWD_ALIASES)
 
 
 def _unwrap_command(command: str, raw_name: str) -> str:
-    """`/bin/bash -lc "ls src"` -> `ls src`; any other command unchanged. Codex names the shell by its path; a shell
-    without one is part of the model's own command, as is any but a login shell where the tool is not Codex's."""
+    """`/bin/bash -lc "ls src"` -> `ls src`; any other command unchanged. Codex names the shell by its path, in 2025
+    `codex exec` named it `bash -lc`; any other shell without a path is part of the model's own command, as is any but a
+    login shell where the tool is not Codex's."""
     word = _WORD.match(command)
     program = None if word is None else _PROGRAM.fullmatch(_plain(word[1]))
-    if word is None or program is None or (program["posix"] and not program["folder"]):
+    if word is None or program is None:
+        return command
+    if program["posix"] and not program["folder"] and not (raw_name == _OF_EXEC and command.startswith(_OF_2025)):
         return command
     argv: list[str] = []
     while word is not None and len(argv) < MOST_WORDS:

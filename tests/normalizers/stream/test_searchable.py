@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tooltap.normalizers.stream.searchable import LONGEST, PART, PART_END, Searchable, key_of_call, searchable, spaced
+from tooltap.normalizers.stream.searchable import PART_END, Searchable, key_of_call, searchable
 
 HEAD = {"v": 2, "stream": "s", "session": "x", "provider": "claude"}
 
@@ -22,25 +22,25 @@ def of(kind: str, **fields: Any) -> Searchable:
     ("event", "text"),
     [
         ({"kind": "message", "role": "user", "text": "a\tb\x00\x1fc"}, "a\tb  c"),
-        ({"kind": "message", "text": "x" * 9_000}, "x" * LONGEST),
+        ({"kind": "message", "text": "x" * 10_240}, "x" * 10_240),
+        ({"kind": "message", "text": "b" * 9_000 + " " + "e" * 2_000}, f"{'b' * 8_192}\n{'e' * 2_000}"),
         ({"kind": "message", "text": "again", "replay": True}, ""),
         ({"kind": "reasoning", "text": "because"}, "because"),
         ({"kind": "session", "title": "A title", "cwd": "/home/ann", "model": "m-1"}, "A title\n/home/ann\nm-1"),
         ({"kind": "tool-call", "name": "Bash", "input": {"command": "ls -l", "timeout": 5}}, "Bash\nls -l"),
         ({"kind": "tool-call", "name": "Bash", "title": "ls", "input": {"command": "ls"}}, "Bash\nls"),
         ({"kind": "tool-call", "name": "Bash", "input": {"command": ["ls", "-l"]}}, "Bash\nls -l"),
-        ({"kind": "tool-call", "name": "Task", "input": {"prompt": "p" * 600, "x": "y" * 600}}, None),
         (
-            {"kind": "tool-call", "name": "Edit", "input": {"file_path": "a.py", "old_string": "x", "new_string": "y"}},
-            "Edit\na.py",
-        ),
-        (
-            {"kind": "tool-call", "name": "Patch", "input": {"changes": {"a.py": {"diff": "x"}, "b": {}}}},
-            "Patch\na.py b",
+            {"kind": "tool-call", "name": "Task", "input": {"prompt": "p" * 2_000, "x": "y" * 1_500}},
+            f"Task\n{'p' * 2_000}\n{'y' * 512}\n{'y' * 512}",
         ),
         ({"kind": "tool-update", "name": "Bash"}, ""),
         ({"kind": "tool-update", "name": "Bash", "input": {"command": "ls"}}, "Bash\nls"),
-        ({"kind": "tool-result", "name": "Bash", "output": {"stdout": "o" * 600, "_raw": "r"}}, "o" * PART),
+        ({"kind": "tool-result", "name": "Bash", "output": {"stdout": "o" * 600, "_raw": "r"}}, "o" * 600),
+        (
+            {"kind": "tool-result", "output": {"stdout": f"{'begun ' * 200}\nError: x\n{'ended ' * 200}"}},
+            f"{('begun ' * 86)[:512]}\n{'ended ' * 85}",
+        ),
         ({"kind": "tool-result", "name": "m", "output": {"content": [{"text": "a"}, "b", 1, {}]}}, "a b"),
         ({"kind": "tool-result", "name": "m", "output": {"stdout": None, "error": "no"}}, "no"),
         (
@@ -49,14 +49,51 @@ def of(kind: str, **fields: Any) -> Searchable:
         ),
         ({"kind": "permission-response", "message": "not that"}, "not that"),
         ({"kind": "notice", "text": "retry"}, "retry"),
-        ({"kind": "unparsed", "text": "z" * 600}, "z" * PART),
+        ({"kind": "unparsed", "text": "z" * 600}, "z" * 600),
         ({"kind": "usage"}, ""),
         ({"kind": "turn", "state": "started"}, ""),
     ],
 )
-def test_text(event: dict[str, Any], text: str | None) -> None:
-    found = of(**event).text.replace(PART_END, "\n")
-    assert found == (f"Task\n{'p' * 600}\n{'y' * PART}" if text is None else text)
+def test_text(event: dict[str, Any], text: str) -> None:
+    assert of(**event).text.replace(PART_END, "\n") == text
+
+
+def test_lines_of_a_failure_that_name_an_error() -> None:
+    """Between the beginning and the end, which are longer than those of other outputs."""
+    between = f"{'a' * 40}\n" * 100
+    text = f"begin\n{between}E   ZebraError: quagga\n{between}the end"
+    parts = of("tool-result", status="failed", output={"stdout": text}).text.split(PART_END)
+    assert (parts[0], parts[1], len(parts)) == (text[:1_024], "E   ZebraError: quagga", 3)
+    assert text.endswith(parts[2])
+    assert 2_000 < len(parts[2]) <= 2_048
+    many = of("tool-result", status="failed", output={"stdout": "\n".join(["Error 12345"] * 1_000)})
+    assert 0 < len(many.text.split(PART_END)[1]) <= 1_024
+
+
+@pytest.mark.parametrize(
+    ("arguments", "written"),
+    [
+        ({"content": "def wombat():\n    pass\n"}, "def wombat():\n    pass\n"),
+        ({"old_string": "a\nb", "new_string": "a\nc", "oldString": "a\nb", "newString": "a\nc"}, "c"),
+        ({"edits": [{"old_string": "a", "new_string": "b\na"}, {"oldString": "", "newString": "c"}]}, "b\nc"),
+        ({"patch": "*** Update File: a.py\n@@\n-old\n+new\n same\n+++ b/a.py\n"}, "new"),
+        ({"changes": {"a.py": {"type": "modify", "modify": {"old_content": "x\ny", "new_content": "x\nz"}}}}, "z"),
+        (
+            {"changes": {"a.py": {"type": "add", "add": {"content": "new file"}}, "b": {"unified_diff": "+b"}}},
+            "new file\nb",
+        ),
+        ({"changes": {"a.py": {"type": "delete", "delete": {"content": "gone"}}}}, ""),
+        (
+            {"changes": {"a": {"modify": {"hunks": [{"old_content": "1", "new_content": "2"}, {"new_content": "3"}]}}}},
+            "2\n3",
+        ),
+        ({"content": "w" * 9_000}, f"{'w' * 2_048}\n{'w' * 512}"),
+    ],
+)
+def test_lines_that_a_call_adds(arguments: dict[str, Any], written: str) -> None:
+    found = of("tool-call", name="Edit", input={"file_path": "a.py", **arguments}).text.split(PART_END)
+    shown = [one for one in found[2:] if one not in ("a.py", "a.py b", "a")]
+    assert "\n".join(shown) == written
 
 
 def test_what_is_filtered_by() -> None:
@@ -102,8 +139,3 @@ def test_events_of_a_call_have_its_key() -> None:
 @pytest.mark.parametrize("body", [b"", b"{", b'{"kind":"later"}', b'{"kind":"message","text":1}', b"\xff"])
 def test_events_that_cannot_be_read_have_none(body: bytes) -> None:
     assert searchable(body) is None
-
-
-def test_characters_without_spaces_are_words() -> None:
-    assert spaced("plain") == "plain"
-    assert spaced("aé 検索b").split("\x1f") == ["aé ", "検", "", "索", "b"]

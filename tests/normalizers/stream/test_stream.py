@@ -81,6 +81,16 @@ def test_unknown_stream_is_unparsed_until_recognised(toy: str, limits: Limits) -
     assert normalizer.statistics.unparsed == 5
 
 
+def test_late_line_decides_for_all_before_it(toy: str) -> None:
+    """As a stream of an agent whose first lines other agents print, too."""
+    normalizer = StreamNormalizer(Context(stream="s"))
+
+    assert [output for _ in range(40) for output in normalizer.feed(NOISE)] == []
+    found = events(normalizer.feed(SAY))
+
+    assert [(one.line, one.dialect) for one in found] == [(line, "toy") for line in range(1, 42)]
+
+
 def test_unrecognised_stream_is_unparsed_at_close() -> None:
     normalizer = StreamNormalizer(Context(stream="s"))
 

@@ -25,9 +25,12 @@ from tooltap.normalizers.tools.registry import tool_input, tool_output
         (r"'C:\Program Files\PowerShell\7\pwsh.exe' -NoProfile -Command 'Get-Item C:\a'", r"Get-Item C:\a"),
         (r"C:\Windows\System32\cmd.exe /c 'dir \\host\a'", r"dir \\host\a"),
         ("pwsh -Command '[Console]::OutputEncoding=[System.Text.Encoding]::UTF8;\nls'", "ls"),
+        ("bash -lc ls", "ls"),  # codex exec of September 2025
+        ("bash -lc 'cat test.js'", "cat test.js"),
         # not a wrapper:
         ("bash -c 'ls'", "bash -c 'ls'"),
-        ("bash -lc 'ls'", "bash -lc 'ls'"),
+        ("sh -lc 'ls'", "sh -lc 'ls'"),
+        ("bash -lc ls && rm x", "bash -lc ls && rm x"),
         ("powershell.exe -File a.ps1", "powershell.exe -File a.ps1"),
         ("cmd /k dir", "cmd /k dir"),
         ("", ""),
@@ -160,3 +163,7 @@ def test_failure_message(value: dict[str, Any], message: str | None) -> None:
 def test_exit_code_as_a_text() -> None:
     assert tool_output("Bash", {"stdout": "", "exitCode": "3", "returncode": "x"}, "shell")["exit_code"] == 3
     assert tool_output("Bash", {"stdout": "", "exit_code": "none"}, "shell")["exit_code"] == "none"
+
+
+def test_shell_without_a_path_is_the_models_own_in_other_tools() -> None:
+    assert tool_input("Bash", {"command": "bash -lc 'ls'"}, "exec_command")["command"] == "bash -lc 'ls'"
