@@ -8,12 +8,14 @@ import msgspec
 
 from tooltap.normalizers.core.background import STEERING, STOPS, Background, named_task
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
+from tooltap.normalizers.core.forms import field_types, questions
+from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import OpenCall
+from tooltap.normalizers.core.state import OpenCall, put
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.acp.answers import agents_stated, printed_so_far, read_result, started_task, task_end
-from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, questions, text_of
+from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, text_of
 from tooltap.normalizers.dialects.acp.inputs import (
     KINDS,
     PROXY,
@@ -24,8 +26,9 @@ from tooltap.normalizers.dialects.acp.inputs import (
     read_input,
     stated_name,
 )
-from tooltap.normalizers.dialects.acp.sessions import AcpSessions, AcpState, PendingRequest
+from tooltap.normalizers.dialects.acp.sessions import AcpSessions, AcpState, EarlyResult, PendingRequest
 from tooltap.normalizers.dialects.acp.terminals import Terminals, emit_output
+from tooltap.normalizers.dialects.acp.to_agent import options_of
 from tooltap.normalizers.dialects.codex.answers import agent_end
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.tools.outcome import status_word
@@ -38,6 +41,11 @@ _RUNNING = ("in_progress", "paused")
 _OPEN = (None, "pending", "in_progress", "paused")
 """Statuses of a call that has not ended. All others end it, including v2's `cancelled`."""
 _INPUT_FIELDS = frozenset({"rawInput", "title", "kind", "name", "content", "locations"})
+MANY_EARLY = 16
+"""Maximum number of results that wait for their calls."""
+EARLY_BYTES = 65_536
+"""Maximum size of such a result; a longer one stays as it was read."""
+_encode = msgspec.json.Encoder().encode
 _VERDICTS = {"approved": "allowed", "denied": "denied", "aborted": "cancelled", "timedOut": "expired"}
 
 
@@ -216,8 +224,12 @@ class ToolCalls:
         self._note_todos(call, value)
         if "_meta" in update:
             self._terminals.read_meta(use, call_id, update["_meta"])
-        if self._calls.get(call_id) is call:  # else its result came before it
+        if self._calls.get(call_id) is call:
             self._calls.remember(call, use.memory())
+        elif (early := self._state.early.pop(f"{self._parser.session}/{call_id}", None)) is not None:
+            _merge(use, early.update)
+            answer = read_result(call.name, use, early.update, None, provider=self._parser.provider, stopping=False)
+            self._calls.correct(call_id, early.event, answer, raw=early.update)
         return call
 
     def update_open(self, call: OpenCall, use: ToolUse, update: Line, response: Any) -> Skip:
@@ -299,8 +311,11 @@ class ToolCalls:
         outputs = terminal.printed.outputs("/output/stdout") if terminal else None
         if attachments or outputs or answer.attachments:
             answer = answer.replace(attachments=attachments or None, outputs=outputs)
-        call = self._calls.get(call_id)
+        call, is_early = self._calls.get(call_id), not self._calls.is_known(call_id)
         skip = self._calls.answer(call_id, answer, raw=update)
+        if is_early and len(_encode(update)) <= EARLY_BYTES:
+            shown = [item.id for item in self._parser.items if isinstance(item, Produced)]
+            put(self._state.early, f"{self._parser.session}/{call_id}", EarlyResult(shown[-1], update), MANY_EARLY)
         relays_claude = isinstance(record(update.get("_meta")).get("claudeCode"), dict)
         if use.terminals and (relays_claude or not answer.is_async):
             self._terminals.release(use)
@@ -432,12 +447,9 @@ class PermissionRequests:
             type=kind,
             title=string(params.get("title") or tool_call.get("title")),
             input=command or None,
-            options=[
-                {"id": option["optionId"], "name": option.get("name"), "kind": option.get("kind")}
-                for option in records(params.get("options"))
-                if isinstance(option.get("optionId"), str)
-            ],
+            options=options_of(params),
             questions=self._questions(call_id, tool_call) or None if kind == "question" else None,
+            reply_to=self._reply_to(key),
         )
 
     @answer("session/request_permission")
@@ -459,6 +471,7 @@ class PermissionRequests:
             type=self._type(call_id, "elicitation"),
             title=string(params.get("message")),
             questions=questions(params) or None,
+            reply_to=self._reply_to(key, types=field_types(params)),
         )
 
     @answer(*ELICITATIONS)
@@ -466,6 +479,11 @@ class PermissionRequests:
         content, outcome = result.get("content"), _ACTIONS.get(str(result.get("action")), "cancelled")
         answers = content if isinstance(content, dict) else None
         self._permissions.answer(id_in(key), outcome, by="user", answers=answers)
+
+    def _reply_to(self, key: str, **kept: Any) -> dict[str, Any] | None:
+        """What is needed to answer a request; nothing if it cannot be answered, because it has no id."""
+        asked = self._parser.state.requests.get(key)
+        return None if asked is None else {"id": asked.id, **kept}
 
     def _before_permission(self, tool_call: Line) -> str | None:
         """Open the call that a permission is requested for, unless it is known. Returns the call's id.

@@ -87,27 +87,3 @@ def diffs(content: list[Any]) -> list[Line]:
 
 
 # -- forms ----------------------------------------------------------------------------------------------------------
-
-
-def questions(params: Line) -> list[dict[str, Any]]:
-    """The fields of a form, as questions."""
-    questions = []
-    for field, value in record(record(params.get("requestedSchema")).get("properties")).items():
-        spec = record(value)
-        question: dict[str, Any] = {
-            "id": field,
-            "question": spec.get("description") or params.get("message"),
-            "header": spec.get("title"),
-            "options": _options(record(spec.get("items")) or spec),
-            "multiSelect": spec.get("type") == "array" or None,
-        }
-        questions.append({key: value for key, value in question.items() if value})
-    return questions
-
-
-def _options(choices: Line) -> list[dict[str, Any]]:
-    if titled := records(choices.get("oneOf") or choices.get("anyOf")):
-        keys = (("label", "const"), ("description", "description"))
-        return [{ours: one[theirs] for ours, theirs in keys if theirs in one} for one in titled]
-    values = choices.get("enum")
-    return [{"label": value} for value in values] if isinstance(values, list) else []

@@ -18,15 +18,18 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.answers import CannotWriteError, Chosen
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import OpenCall, State, keep_newest
+from tooltap.normalizers.dialects.acp import to_agent
 from tooltap.normalizers.dialects.acp.calls import PERMISSIONS, PermissionRequests, ToolCalls, id_in
 from tooltap.normalizers.dialects.acp.content import attach, is_block, read_prompt
 from tooltap.normalizers.dialects.acp.sessions import AcpSessions, AcpState, PendingRequest, read_usage
 from tooltap.normalizers.dialects.acp.terminals import Terminals
 from tooltap.normalizers.wire.values import first_string, record, records, string, strings
+from tooltap.protocol.answers import ForAgent
 from tooltap.protocol.events import Attachment, Message, Notice, OutputRef, Usage
 
 CLIENT = "in"
@@ -84,7 +87,7 @@ _ROLES = {
 
 class Acp(Parser):
     dialect = protocol = default_provider = "acp"
-    STATES_END = True
+    STATES_END = INTERRUPT_CANCELS = True
     SKIPS = frozenset({"echo", "empty", "extension", "late-update", "partial"})
     state_type = AcpState
     state: AcpState
@@ -130,6 +133,23 @@ class Acp(Parser):
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         return self.tool_calls.unfinished(call)
 
+    # -- to the agent ---------------------------------------------------------------------------------------------
+
+    def word_answer(self, request: dict[str, Any], chosen: Chosen, option: dict[str, Any] | None) -> ForAgent:
+        return to_agent.word_answer(self.permissions.reply_to(request), chosen, option)
+
+    def word_prompt(self, session: str, text: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        self.check_session(session, self.state.sessions)
+        if self.is_working(session) and not self.state.queues_prompts:
+            raise CannotWriteError("this agent is working, and takes the next prompt after that; interrupt it first")
+        return to_agent.word_prompt(session, text, id)
+
+    def word_interrupt(self, session: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        self.check_session(session, self.state.sessions)
+        return to_agent.word_cancel(session, id)
+
+    # -- lines ----------------------------------------------------------------------------------------------------
+
     def read(self, value: Line) -> Skip:
         method = value.get("method")
         if type(method) is not str:
@@ -153,7 +173,7 @@ class Acp(Parser):
             key = f"{AGENT if is_agents else CLIENT}:{_id_of(value['id'])}"
             asked = state.requests
             asked.pop(key, None)
-            asked[key] = PendingRequest(method, self.session)
+            asked[key] = PendingRequest(method, self.session, id=value["id"] if method in PERMISSIONS else None)
             if len(asked) > ASKED:
                 keep_newest(asked, ASKED)
         if is_extension(method) and not self.request.knows(method):
@@ -292,8 +312,10 @@ class Acp(Parser):
         role, block = _ROLES[update["sessionUpdate"]], update.get("content")
         if type(block) is not dict or not is_block(block):
             return self.unparsed("unknown-type", update)
-        if role == "user" and self.sessions.is_prompted:
-            return "echo"
+        if role == "user":
+            if self.sessions.is_prompted:
+                return "echo"
+            self.sessions.read_late_history()
         report, text = record(record(update.get("_meta")).get("claudeCode")), block.get("text")
         if type(kind := report.get("kind")) is str and type(text) is str:  # words of claude-agent-acp (0.101)
             level = report.get("level")
@@ -325,8 +347,10 @@ class Acp(Parser):
     def _whole_message(self, update: Line) -> Skip:
         """v2: a message as a whole, perhaps after its chunks."""
         role, message_id = _ROLES[update["sessionUpdate"]], string(update.get("messageId"))
-        if role == "user" and self.sessions.is_prompted:
-            return "echo"
+        if role == "user":
+            if self.sessions.is_prompted:
+                return "echo"
+            self.sessions.read_late_history()
         if not isinstance(update.get("content"), list):
             return "unchanged"
         if message_id is not None and message_id == self.sessions.info.last_message:

@@ -24,6 +24,8 @@ class PendingRequest(msgspec.Struct, omit_defaults=True):
     """The turn that a prompt began."""
     params: dict[str, Any] = {}
     """Parameters that the answer confirms; short ones only."""
+    id: Any = None
+    """The JSON-RPC id, if the agent asks for something that a user answers."""
 
 
 class AcpSession(msgspec.Struct, omit_defaults=True):
@@ -51,6 +53,8 @@ class AcpSession(msgspec.Struct, omit_defaults=True):
     """The open turn that no prompt began."""
     loading: bool = False
     """The agent replays the session's history."""
+    loaded: bool = False
+    """The session was loaded, and the client has sent no prompt since."""
     stopping: bool = False
     """True once the client has asked to stop the turn, until its next prompt."""
     cutting: bool = False
@@ -71,6 +75,13 @@ class Terminal(msgspec.Struct, omit_defaults=True):
     signal: str | None = None
 
 
+class EarlyResult(msgspec.Struct):
+    """A result that came before its call, and was read without knowing the tool."""
+
+    event: str
+    update: dict[str, Any]
+
+
 class AcpState(State, kw_only=True):
     sessions: dict[str, AcpSession] = msgspec.field(default_factory=dict)
     children: dict[str, str] = msgspec.field(default_factory=dict)
@@ -88,8 +99,12 @@ class AcpState(State, kw_only=True):
     """The client's side is on the wire, too."""
     agent_version: str | None = None
     protocol_version: int = 1
+    queues_prompts: bool = False
+    """The agent takes a prompt during a turn; others would end the turn, or refuse the prompt."""
     plans: int = 0
     """Number of plans that came without a call."""
+    early: dict[str, EarlyResult] = msgspec.field(default_factory=dict)
+    """`<session>/<call>` -> its result, which came before the call."""
 
 
 SESSIONS = 64
@@ -235,8 +250,9 @@ class AcpSessions:
     def begin_prompted_turn(self) -> str:
         """Start the turn of a prompt; a turn that no prompt began ends."""
         info = self.info
-        if info.own_turn is not None:
-            self.end_running_turn("completed", info.own_turn, synthetic=True)
+        if info.own_turn is not None or (info.loaded and info.loading):
+            self.end_history()
+        info.loaded = False
         info.stopping = info.cutting = False
         info.prompted = True
         return self._parser.start_turn()
@@ -278,6 +294,14 @@ class AcpSessions:
         if turn_id in (None, info.own_turn):
             info.own_turn = None
 
+    def read_late_history(self) -> None:
+        """Begin the history of a loaded session, which some agents replay after the answer (Hermes 0.19): what a user
+        said is history as long as the client has sent no prompt."""
+        info = self.info
+        if info.loaded and not info.loading:
+            self._parser.texts.flush()
+            info.loading = self._parser.replay = True
+
     def end_history(self) -> None:
         """End everything that is open in a replayed session."""
         info = self.info
@@ -301,6 +325,8 @@ class AcpSessions:
             self._parser.set_provider(provider)
         state.agent_version = string(agent.get("version")) or state.agent_version
         state.protocol_version = whole(result.get("protocolVersion")) or state.protocol_version
+        extensions = record(record(result.get("agentCapabilities")).get("_meta"))
+        state.queues_prompts = record(extensions.get("claudeCode")).get("promptQueueing") is True
         return None if agent else "handshake"
 
     @request("session/new", "session/fork")
@@ -353,6 +379,7 @@ class AcpSessions:
         wanted = self._parser.session
         self.end_history()
         self.enter(result.get("sessionId"))
+        self.info.loaded = True
         resumes = wanted if asked.session is not None and wanted != self._parser.session else None
         self._emit_set_up("resumed", asked.params, result, resumes=resumes)
 

@@ -270,3 +270,17 @@ def test_permission_answered_with_an_error_is_cancelled() -> None:
     response = only(PermissionResponse, found)
     assert (response.outcome, response.message) == ("cancelled", "Method not found")
     assert of(Notice, found) == []
+
+
+def test_result_before_its_call_is_read_again_when_the_tool_is_known() -> None:
+    ended = {"status": "completed", "rawOutput": {"output": "hello\n", "exit_code": 0}}
+    found = read(
+        *set_up(),
+        tool_update("c1", **ended),
+        tool("c1", title="echo hello", kind="execute", status="in_progress", rawInput={"command": "echo hello"}),
+    )
+
+    first, second = of(ToolResult, found)
+    assert (first.name, answer(first.output)) == ("Unknown", {"output": "hello\n", "exit_code": 0})
+    assert (second.name, answer(second.output)) == ("Bash", {"stdout": "hello\n", "exit_code": 0})
+    assert (second.replaces, second.status) == (first.id, "completed")

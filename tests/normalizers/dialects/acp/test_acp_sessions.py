@@ -128,6 +128,26 @@ def test_loaded_session_is_replayed_outside_of_turns(agent: str) -> None:
     assert turns(new) == [("t1", "started", None), ("t1", "completed", "end_turn")]
 
 
+def test_history_after_the_answer_to_its_request_is_history() -> None:
+    """Hermes sends it then. Without a prompt of the client's, what a user said can only be history."""
+    found = read(
+        asks(1, "session/load", sessionId=SESSION, cwd="/ws", mcpServers=[]),
+        answers(1),
+        update("user_message_chunk", content={"type": "text", "text": "Old."}),
+        tool("c1", title="ls", kind="execute", rawInput={"command": "ls"}),
+        update("agent_message_chunk", content={"type": "text", "text": "Done."}),
+        asks(2, "session/prompt", sessionId=SESSION, prompt=[{"type": "text", "text": "New."}]),
+        update("user_message_chunk", content={"type": "text", "text": "New."}),
+        update("agent_message_chunk", content={"type": "text", "text": "Yes."}),
+        answers(2, stopReason="end_turn"),
+    )
+
+    shown = [(one.text, one.replay) for one in of(Message, found)]
+    assert shown == [("Old.", True), ("Done.", True), ("New.", False), ("Yes.", False)]
+    assert turns(found) == [("t1", "started", None), ("t1", "completed", "end_turn")]
+    assert [(one.status, one.replay) for one in of(ToolResult, found)] == [("interrupted", True)]
+
+
 def test_open_call_ends_with_the_replay() -> None:
     found = read(
         asks(1, "session/load", sessionId=SESSION, cwd="/ws", mcpServers=[]),
