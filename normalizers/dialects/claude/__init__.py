@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, OwnDeletion, Prompt, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, HookEvent, Hooks, OwnDeletion, Prompt, Store
 from tooltap.normalizers.wire.values import record, string
 
 
@@ -32,7 +32,7 @@ BOOKKEEPING = {
     **{kind: kind for kind in ("api-request", "atis-latch", "last-prompt", "queue-operation", "tools-used")},
     **dict.fromkeys(("api-request-blob", "api-request-shape"), "api-request"),
     **dict.fromkeys(("attribution-snapshot", "file-history-delta", "file-history-snapshot"), "file-history"),
-    **dict.fromkeys(("content-replacement", "marble-origami-snapshot"), "context-management"),
+    "marble-origami-snapshot": "context-management",
     **dict.fromkeys(("agent-color", "agent-name", "agent-setting", "tag"), "session-metadata"),
     **dict.fromkeys(("artifact-autoreact-ledger", "artifact-comment-monitor", "bridge-session"), "session-metadata"),
     **dict.fromkeys(("isolation-latch", "relocated", "speculation-accept", "task-summary"), "session-metadata"),
@@ -44,6 +44,7 @@ attachment."""
 
 TRANSCRIPT_LINES = {
     "ai-title": "aiTitle",
+    "content-replacement": "replacements",
     "cost-state": "modelUsage",
     "custom-title": "customTitle",
     "mode": "mode",
@@ -125,6 +126,7 @@ AGENTS = (
         "claude",
         ("--output-format stream-json", "--output-format json"),
         "-p --output-format stream-json --verbose",
+        answerable=("--input-format stream-json",),
         resume=("--resume", SESSION),
         fork=("--resume", SESSION, "--fork-session"),
         package="@anthropic-ai/claude-code",
@@ -144,5 +146,13 @@ AGENTS = (
             subagents=("{session}/subagents/agent-{agent}.jsonl", "agent-{agent}.jsonl"),
         ),
         prompt=_PROMPT,
+        hooks=Hooks(
+            "settings.json",
+            "PermissionRequest",
+            tuple(
+                map(HookEvent, ("PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "SessionEnd")),
+            ),
+            keeps_dialog=True,
+        ),
     ),
 )

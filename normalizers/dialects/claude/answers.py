@@ -61,6 +61,8 @@ def read_answer(name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any
     if type(twin) is not dict:
         if block.get("is_error") is True:
             return _failure(name, text, None, meta, stopped)
+        if content is not None and type(content) not in (str, list):  # a form that the API does not have
+            return Answer(content if type(content) is dict else {"value": content})
         if is_nothing(text, "claude"):
             return Answer(empty_output(name))
         started = _LAUNCHED[name].match(text) if name in _LAUNCHED else None

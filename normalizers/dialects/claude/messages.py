@@ -558,7 +558,7 @@ class ClaudeMessages:
     ) -> Skip:
         kind = string(block.get("type")) or ""
         if kind in _CALLS and type(block.get("id")) is str:
-            return self._call(block, titles.get(block["id"]), is_new)
+            return self._call(block, titles.get(block["id"]), is_new, message_id)
         if kind == "text" or kind == "thinking":
             text = block.get(kind)
             if type(text) is not str or not text or text.isspace() or text == _NO_CONTENT:
@@ -574,21 +574,20 @@ class ClaudeMessages:
             return self._answer_call(block, block, read_server_answer(block))
         return self._media(block, role="assistant", message_id=message_id, block=index)
 
-    def _call(self, block: Line, title: str | None, is_new: bool | None) -> Skip:
+    def _call(self, block: Line, title: str | None, is_new: bool | None, message_id: str | None) -> Skip:
         """Emit a call. `is_new`: the message was not seen before; None if messages have no ids. With models of other
-        vendors, ids of calls are reused."""
+        vendors, ids of calls are reused, even in one message."""
         call_id, calls = block["id"], self._parser.calls
         raw_name, given = self._called(block)
-        call = calls.get(call_id)
+        place = message_id, None
+        call = calls.shown(call_id, raw_name, given, place)
         if call is not None:  # opened before by its permission request
             return None if calls.update(call, given, raw=block, title=title) else "repeated"
-        if not is_new:
-            seen = calls.repeats(call_id, raw_name, given) if is_new is None else calls.is_done(call_id)
-            if seen:
-                return "repeated"
+        if not is_new and calls.repeats(call_id, raw_name, given, retold=is_new is not None):
+            return "repeated"
         named = named_task(given) if raw_name in _BACKGROUND_NAMES else None
         memory = None if named is None else {"named": named}
-        calls.open(call_id, raw_name, given, raw=block, title=title, memory=memory)
+        calls.open(call_id, raw_name, given, raw=block, title=title, memory=memory, place=place)
         return None
 
     # -- user lines ---------------------------------------------------------------------------------------------
@@ -642,7 +641,7 @@ class ClaudeMessages:
     def _tool_result(self, block: Line, twin: Any, meta: Line) -> Skip:
         """Emit a result. `_raw` is the block, with the twin added under `tool_use_result`."""
         call_id = block["tool_use_id"]
-        call, stopped, named = self._calls.get(call_id), False, None
+        call, stopped, named = self._calls.due(call_id), False, None
         if call is None:
             name = self._calls.name_of(call_id) or ""
         else:

@@ -17,11 +17,13 @@ from typing import Any, ClassVar
 import msgspec
 import orjson
 
+from tooltap.normalizers.core.answers import CannotWriteError, Chosen, with_free_text
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State, put
+from tooltap.normalizers.dialects.claude import to_agent
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.history import History
 from tooltap.normalizers.dialects.claude.messages import (
@@ -44,8 +46,10 @@ from tooltap.normalizers.dialects.claude.reports import (
 )
 from tooltap.normalizers.dialects.claude.steps import MessagesInProgress, UnstatedSteps
 from tooltap.normalizers.dialects.claude.tasks import Tasks
+from tooltap.normalizers.dialects.claude.to_agent import option_of, options_of, suggestions_of
 from tooltap.normalizers.tools.registry import tool_input
 from tooltap.normalizers.wire.values import milliseconds, record, records, string, whole
+from tooltap.protocol.answers import ForAgent
 from tooltap.protocol.events import Message, Notice
 
 DENIALS = 1_024
@@ -147,6 +151,27 @@ class ClaudeStream(Parser):
 
     def before_turn_end(self) -> None:
         self.steps.emit_all()
+
+    # -- to the agent ---------------------------------------------------------------------------------------------
+
+    def word_answer(self, request: dict[str, Any], chosen: Chosen, option: dict[str, Any] | None) -> ForAgent:
+        kept = self.permissions.reply_to(request, needed=False)
+        return to_agent.word_answer(request["permissionId"], kept, chosen, option)
+
+    def word_prompt(self, session: str, text: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        self._check_reads(session)
+        return to_agent.word_prompt(session, text, id)
+
+    def word_interrupt(self, session: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        self._check_reads(session)
+        return to_agent.word_interrupt(id)
+
+    def _check_reads(self, session: str) -> None:
+        if not self.state.reads_input:
+            raise CannotWriteError("the agent was not seen to read prompts: it does with --input-format stream-json")
+        self.check_session(session, (self.state.session or "",))
+
+    # -- lines ----------------------------------------------------------------------------------------------------
 
     def enter(self, value: Line) -> None:
         session = value.get("session_id")
@@ -376,6 +401,10 @@ class ClaudeStream(Parser):
             call = self.calls.get(call_id) or self.calls.open(call_id, raw_name, given, raw=request)
             self.calls.remember(call, {**call.memory, "asked": _digest(given)})
         questions = records(record(given).get("questions")) if raw_name == _QUESTIONS else None
+        suggestions = suggestions_of(request)
+        kept: dict[str, Any] = {"input": given}
+        if questions is None:
+            kept["suggestions"] = {option_id: one for option_id, (one, _) in suggestions.items()}
         self.permissions.ask(
             request_id,
             call_id=call.id if call is not None else None,
@@ -383,7 +412,9 @@ class ClaudeStream(Parser):
             type="permission" if questions is None else "question",
             title=string(request.get("title")) or string(request.get("description")),
             input=tool_input(call.name, given, raw_name) if call is not None and questions is None else None,
-            questions=questions,
+            options=options_of(suggestions) if questions is None else None,
+            questions=with_free_text(questions),
+            reply_to=kept,
         )
 
     def _permission_answer(self, request_id: str, answer: Line) -> Skip:
@@ -391,15 +422,17 @@ class ClaudeStream(Parser):
             return "echo"
         call_id = self.permissions.call_of(request_id)
         call = self.calls.get(call_id) if call_id is not None else None
-        given = answer.get("updatedInput")
+        given, suggestions = answer.get("updatedInput"), self.permissions.kept(request_id).get("suggestions")
+        option_id = None if suggestions is None else option_of(answer, suggestions)
         if answer["behavior"] == "deny":
             if call_id is not None:
                 self._remember_denial(call_id)
-            self.permissions.answer(request_id, "denied", by="user", message=string(answer.get("message")))
+            message = string(answer.get("message"))
+            self.permissions.answer(request_id, "denied", by="user", option_id=option_id, message=message)
         elif call is not None and call.raw_name == _QUESTIONS:
             self.permissions.answer(request_id, "answered", by="user", answers=record(record(given).get("answers")))
         else:
-            self.permissions.answer(request_id, "allowed", by="user")
+            self.permissions.answer(request_id, "allowed", by="user", option_id=option_id)
             if call is not None and given is not None and _digest(given) != call.memory.get("asked"):
                 self.calls.update(call, given, raw=answer)
         return None

@@ -543,6 +543,18 @@ class ClaudeTranscript(Parser):
         """Emit the summary that stands for a part of the history (`ContextCollapseCommitEntry` in 2.1)."""
         self.notice("compaction-summary", value["summary"])
 
+    @line("content-replacement", replacements=list)
+    def _replaced(self, value: Line) -> Skip:
+        """Emit what the model gets of results instead of the whole: a preview, and where the rest is
+        (`ContentReplacementRecord` in 2.1)."""
+        self.replay = self.state.history.is_open  # a fork has those of its history at the end of it
+        if (agent := string(value.get("agentId"))) is not None:
+            self.agent, self.parent = agent, self.state.lineage.parents.get(agent) or self.parent
+        for one in records(value["replacements"]):
+            if (text := string(one.get("replacement"))) is not None:
+                self.edited_context(text, call=string(one.get("toolUseId")))
+        return None if self.items else "empty"
+
     @line("pr-link")
     def _pull_request(self, value: Line) -> Skip:
         """Emit a pull request that the session has made. Resumptions and compactions state it again."""

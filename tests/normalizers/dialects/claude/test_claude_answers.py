@@ -342,3 +342,9 @@ def test_unknown_tool_answer_is_text() -> None:
 )
 def test_twin_may_state_what_the_block_does_not(name: str, twin: dict[str, Any], status: str) -> None:
     assert answer(name, "Some text", twin).status == status
+
+
+@pytest.mark.parametrize("name", ["Bash", "Foo"])
+@pytest.mark.parametrize(("content", "value"), [(42, {"value": 42}), ({"weird": True}, {"weird": True})])
+def test_content_of_a_form_that_the_api_does_not_have_is_passed_on(name: str, content: Any, value: Any) -> None:
+    assert answer(name, content) == Answer(value)

@@ -122,13 +122,12 @@ def test_request_before_block_opens_call() -> None:
     found = read(
         init(),
         ask("r", "a", "Bash", command="ls"),
-        assistant(use("a", "Bash", command="ls")),
         assistant(use("a", "Bash", command="ls -l")),
     )
 
     (call,) = of(ToolCall, found)
     assert (call.line, call.synthetic) == (2, False)
-    assert [update.line for update in of(ToolUpdate, found) if update.input] == [4]
+    assert [update.line for update in of(ToolUpdate, found) if update.input] == [3]
 
 
 def test_changed_input_updates_call() -> None:

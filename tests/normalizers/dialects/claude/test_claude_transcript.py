@@ -487,6 +487,47 @@ def test_summary_that_stands_for_a_part_of_the_history_is_a_notice() -> None:
     assert [(one.code, one.text) for one in of(Notice, found)] == [("compaction-summary", "Greeted.")]
 
 
+def replaced(*records: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """As `ContentReplacementEntry` of 2.1: written after the results, before the request that has less of them."""
+    return {"type": "content-replacement", "sessionId": SESSION, "replacements": list(records), **more}
+
+
+def test_result_that_the_model_gets_a_preview_of_has_a_notice() -> None:
+    uses = [{"type": "tool_use", "id": one, "name": "Bash", "input": {"command": one}} for one in ("c1", "c2")]
+    results = [{"type": "tool_result", "tool_use_id": one, "content": f"all of {one}"} for one in ("c1", "c2")]
+    previews = [
+        {"kind": "tool-result", "toolUseId": one, "replacement": f"<persisted-output>{one}</persisted-output>"}
+        for one in ("c2", "c0")
+    ]
+    found = read(said("assistant", *uses, uuid="u1"), said("user", *results, uuid="u2"), replaced(*previews))
+
+    assert [one.output["stdout"] for one in of(ToolResult, found)] == ["all of c1", "all of c2"]
+    assert [(one.code, one.call_id, one.text, one.turn) for one in of(Notice, found)] == [
+        ("context-edit", "c2", "<persisted-output>c2</persisted-output>", "t1"),
+        ("context-edit", "c0", "<persisted-output>c0</persisted-output>", "t1"),
+    ]
+
+
+def test_replacement_in_a_subagent_is_its_own() -> None:
+    found = read(replaced({"kind": "tool-result", "toolUseId": "c1", "replacement": "less"}, agentId="a1"))
+
+    assert [(one.text, one.agent) for one in of(Notice, found)] == [("less", "a1")]
+    nothing = Line(orjson.dumps(replaced({"kind": "tool-result", "toolUseId": "c1"})))
+    assert statistics([nothing]).skipped == {"empty": 1}
+
+
+def test_replacements_that_a_fork_copies_are_history() -> None:
+    copied = {"sessionId": "another-one", "messageUuid": "u0"}
+    found = read(
+        said("user", {"type": "text", "text": "Hi."}, uuid="u1", forkedFrom=copied),
+        replaced({"kind": "tool-result", "toolUseId": "c1", "replacement": "less"}),
+        said("user", {"type": "text", "text": "Go on."}, uuid="u2", parentUuid="u1"),
+        replaced({"kind": "tool-result", "toolUseId": "c2", "replacement": "less still"}),
+    )
+
+    assert [(one.text, one.replay) for one in of(Notice, found)] == [("less", True), ("less still", False)]
+
+
 def test_message_of_a_teammate_has_its_authors_name() -> None:
     """As `teammate_mailbox` attachments have it (agent teams, 2.1)."""
     mail = [{"from": "pd", "text": "Use SQLite.", "timestamp": "2026-09-01T10:00:00.000Z"}, {"from": "qa", "text": " "}]
