@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import re
 
-from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import (
+    SESSION,
+    Agent,
+    ControlSocket,
+    Dialect,
+    HookEvent,
+    Hooks,
+    Prompt,
+    Store,
+)
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.wire.values import record, string
 
@@ -99,7 +108,7 @@ DIALECTS = (
         "app_server:CodexAppServer",
         _is_app_server,
         reads="`codex app-server`: JSON-RPC, both directions",
-        tapped_with="`tooltap proxy -- codex app-server`",
+        tapped_with="`tooltap proxy -- codex app-server`, `tooltap attach codex`",
         arrives="streams text",
         omits="cost; what the model saw of a result",
         unproven="questions, permission profiles, the older approvals, MCP progress",
@@ -139,6 +148,7 @@ AGENTS = (
         "codex",
         ("exec … --json", "e … --json", "mcp-server", "app-server"),
         "exec --json",
+        answerable=("mcp-server", "app-server"),
         resume=("resume", SESSION),
         fork=("fork", SESSION),
         package="@openai/codex",
@@ -151,6 +161,15 @@ AGENTS = (
             moved=("archived_sessions",),
         ),
         prompt=_PROMPT,
+        hooks=Hooks(
+            "hooks.json",
+            "PermissionRequest",
+            tuple(map(HookEvent, ("PostToolUse", "UserPromptSubmit", "Stop", "SessionEnd"))),
+            toml="config.toml",
+            off=((("features", "hooks"), False), (("features", "codex_hooks"), False)),
+            remark="Codex runs them once you have trusted them: it asks when it starts, and /hooks shows them",
+        ),
+        control=ControlSocket("codex-app-server", "app-server-control/app-server-control.sock"),
         worktrees=".codex/worktrees/*/+",
     ),
 )

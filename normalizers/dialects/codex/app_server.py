@@ -13,14 +13,25 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.answers import CannotWriteError, Chosen
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.state import make_room
-from tooltap.normalizers.dialects.codex.items import core_item, counts_of, cwd_of, mode_of, nonempty, snake, snake_keys
+from tooltap.normalizers.dialects.codex import to_agent
+from tooltap.normalizers.dialects.codex.items import (
+    core_item,
+    counts_of,
+    cwd_of,
+    mode_of,
+    nonempty,
+    snake,
+    snake_keys,
+)
 from tooltap.normalizers.dialects.codex.parser import CodexParser
 from tooltap.normalizers.dialects.codex.threads import Asked, CodexState
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import strings
-from tooltap.normalizers.wire.values import first_string, record, whole
+from tooltap.normalizers.wire.values import first_string, record, records, whole
+from tooltap.protocol.answers import ForAgent
 from tooltap.protocol.events import SessionEvent
 
 MANY_CHILDREN = 512
@@ -86,6 +97,8 @@ class CodexAppServerState(CodexState, kw_only=True):
     """Thread -> the session and call it belongs to."""
     asked: dict[str, Asked] = msgspec.field(default_factory=dict)
     """JSON-RPC id of a request to the client -> what it asks for."""
+    has_joined: bool = False
+    """Whether the client has joined a thread that other clients have open, and so shares its requests with them."""
 
 
 class CodexAppServer(CodexParser):
@@ -94,6 +107,7 @@ class CodexAppServer(CodexParser):
     SKIPS = CodexParser.SKIPS | {
         "request",  # of the client
         "answer",  # to a request that is about nothing the agent does
+        "resolved",  # a request to the client was answered
         "status",  # a thread is active or idle
         "rate-limits",  # a quota that states nothing new
     }
@@ -103,7 +117,6 @@ class CodexAppServer(CodexParser):
             "initialized": "handshake",
             "item/autoApprovalReview/started": "started",
             "item/fileChange/outputDelta": "partial",
-            "serverRequest/resolved": "resolved",  # a request to the client was answered
             "thread/settings/updated": "housekeeping",
             "turn/moderationMetadata": "housekeeping",
             **dict.fromkeys(("app/list/updated", "fs/changed", "skills/changed"), "client"),
@@ -235,6 +248,17 @@ class CodexAppServer(CodexParser):
         self.thread.total = []
         self.rewound()
 
+    @line("serverRequest/resolved")
+    def _resolved(self, params: Line) -> Skip:
+        """Read that a request is over. If this client has joined others and has not answered it, another one has, and
+        only the course of the call shows what. A stream that may lack the client's side waits for that course."""
+        request = self.state.asked.get(str(params.get("requestId")))
+        if request is None or not self.state.has_joined or not self.permissions.is_pending(request.permission):
+            return "resolved"
+        del self.state.asked[str(params.get("requestId"))]
+        self.permissions.answer(request.permission, "answered", by="user", synthetic=True)
+        return None
+
     @line("configWarning")
     def _config_warning(self, params: Line) -> None:
         text = first_string(params, "summary") or "configWarning"
@@ -259,7 +283,17 @@ class CodexAppServer(CodexParser):
         """Read a thread from the answer to the client's request, or from a notification, which has no settings."""
         if (thread_id := first_string(thread, "id")) is None:
             return "answer"
+        self._find_child({"thread": thread})
         self._scope({"threadId": thread_id})
+        before, page = len(self.items), record(settings.get("initialTurnsPage"))
+        self.state.has_joined = self.state.has_joined or bool(page)
+        newest = next(iter(records(page.get("data"))), {})
+        skip = self._show_settings(thread, settings, resumed=bool(page.get("nextCursor")) or _is_over(newest))
+        self._catch_up(newest, record(thread.get("status")), settings)
+        return skip if len(self.items) == before else None
+
+    def _show_settings(self, thread: Line, settings: Line, *, resumed: bool) -> Skip:
+        """`resumed`: whether the thread has turns that are not in `thread`."""
         sandbox = snake(first_string(record(settings.get("sandbox")), "type") or "").replace("_", "-") or None
         shown = {
             "cwd": cwd_of(settings) or cwd_of(thread),
@@ -277,8 +311,34 @@ class CodexAppServer(CodexParser):
             "branch": first_string(record(thread.get("gitInfo")), "branch"),
             "forked_from": forked_from if self.agent is None else None,
         }
-        self.begin_thread(resumed=bool(thread.get("turns")) and forked_from is None, **stated, **shown)
+        resumed = (resumed or bool(thread.get("turns"))) and forked_from is None
+        self.begin_thread(resumed=resumed, **stated, **shown)
         return None
+
+    def _catch_up(self, newest: Line, status: Line, value: Line) -> None:
+        """Read what has happened to the thread before this client joined it, or while it was away. `newest`: the newest
+        turn, if the client has asked for it."""
+        newest_id = first_string(newest, "id")
+        if newest_id is None:
+            return
+        scope, is_over = (self.session, self.agent), _is_over(newest)
+        is_open = False
+        for turn in [one for one in self.state.turns if (one.session, one.agent) == scope]:
+            self.threads.event_turn = turn.id
+            if turn.id != newest_id:
+                self.end_codex_turn("completed", turn_id=turn.id, synthetic=True)
+            elif is_over:
+                self.read_event(_turn_completed({"turn": newest}), value)
+            else:
+                is_open = True
+                if status.get("activeFlags") == []:
+                    self.permissions.expire_turn(self.session, turn.id, stated=True)
+        if is_over or is_open or newest_id == self.thread.ended:
+            return
+        self.read_event({"type": "task_started", "turn_id": newest_id}, value)
+        for item in records(newest.get("items")):
+            self.read_turn_item(core_item(item), not _is_running(item), value)
+            self._find_spawned(item)
 
     def count_request(self, last: Line, total: Line, *, is_first: bool) -> dict[str, int | None]:
         """Count a request of a running turn. When a thread is resumed or forked, the server repeats the usage of a turn
@@ -292,11 +352,32 @@ class CodexAppServer(CodexParser):
             self.emit_spent()
         return {}
 
+    # -- to the agent ---------------------------------------------------------------------------------------------
+
+    def word_answer(self, request: dict[str, Any], chosen: Chosen, option: dict[str, Any] | None) -> ForAgent:
+        return to_agent.word_answer(self.permissions.reply_to(request), chosen, option)
+
+    def word_prompt(self, session: str, text: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        self.check_session(session, self.state.threads)
+        return to_agent.word_prompt(session, self._running(session), text, id)
+
+    def word_interrupt(self, session: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        self.check_session(session, self.state.threads)
+        if (turn_id := self._running(session)) is None:
+            raise CannotWriteError("the agent is not working: there is nothing to interrupt")
+        return to_agent.word_interrupt(session, turn_id, id)
+
+    def _running(self, session: str) -> str | None:
+        turns = (one.id for one in self.state.turns if one.session == session and one.agent is None)
+        return next(turns, None)
+
     # -- requests and answers -------------------------------------------------------------------------------------
 
     def _request(self, method: str, params: Line, value: Line) -> Skip:
         self._scope(params)
         request_id = str(value["id"])
+        if self._is_repeated(request_id, params):
+            return "duplicate-request"
         make_room(self.state.asked, self.context.limits.open_permissions)
         self.state.asked[request_id] = Asked(request_id, _ANSWERS.get(method, "decision"))
         event = {"call_id": params.get("itemId"), **snake_keys(params), "type": _QUESTIONS[method]}
@@ -305,7 +386,16 @@ class CodexAppServer(CodexParser):
         else:
             event.update(parsed_cmd=params.get("commandActions"), approval_id=request_id)
             event["available_decisions"] = params.get("availableDecisions")  # values, not in snake case
+        self.threads.request = value
         return self.read_event(event, value)
+
+    def _is_repeated(self, request_id: str, params: Line) -> bool:
+        """Whether a request is sent again, to a client that has come back."""
+        known = self.state.asked.get(request_id)
+        if known is None or not self.permissions.is_pending(known.permission):
+            return False
+        call_id = first_string(params, "itemId")
+        return call_id is not None and self.permissions.call_of(known.permission) == self.calls.id_of(call_id)
 
     def _mcp_call(self, params: Line) -> str | None:
         """Return the id of the MCP call that an approval is about. The wire states no id, so it must be the only open
@@ -326,6 +416,14 @@ class CodexAppServer(CodexParser):
             self.notice("provider-error", error, "error")
             return None
         return "handshake" if "userAgent" in result else self._show_thread(record(result.get("thread")), result)
+
+
+def _is_running(item: Line) -> bool:
+    return item.get("status") == "inProgress"
+
+
+def _is_over(turn: Line) -> bool:
+    return bool(turn) and not _is_running(turn)
 
 
 # -- the notifications as the core's events ----------------------------------------------------------------------

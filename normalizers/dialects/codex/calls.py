@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from tooltap.normalizers.core import forms
 from tooltap.normalizers.core.background import POLLS, Background, named_task
 from tooltap.normalizers.core.calls import DUPLICATE_RESULT, UNKNOWN_TOOL, Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
@@ -50,6 +51,18 @@ from tooltap.normalizers.dialects.codex.items import (
     raw_name_of,
 )
 from tooltap.normalizers.dialects.codex.threads import Asked, CodexState, HeldResult, Threads
+from tooltap.normalizers.dialects.codex.to_agent import (
+    Offer,
+    allows,
+    decision_offers,
+    is_free,
+    kept_of,
+    option_of,
+    options_of,
+    permission_offers,
+    tool_offers,
+    word_of,
+)
 from tooltap.normalizers.tools.outcome import stated_status
 from tooltap.normalizers.tools.payload import decode_json, truncate_raw
 from tooltap.normalizers.tools.registry import tool_input
@@ -118,7 +131,8 @@ class CodexCalls:
         """
         calls, begins, raw = self._calls, self._threads.begins, value.get(OWN, value)
         call_id = call_id or call_id_of(value)
-        call = calls.get(call_id)
+        place = ("", None) if by_model else None
+        call = calls.shown(call_id, raw_name, arguments, place, name=name)
         if call is not None:
             changed = bool(arguments) and calls.update(call, arguments, raw=raw, name=name)
             return None if changed else "duplicate-call"
@@ -129,7 +143,7 @@ class CodexCalls:
         self._threads.before_content()
         if not by_model and (script := self._threads.current.script) is not None and calls.get(script) is not None:
             self._parser.parent = script  # code mode: the running script makes the calls which the model does not make
-        calls.open(call_id, raw_name, arguments, raw=raw, name=name, source=begins)
+        calls.open(call_id, raw_name, arguments, raw=raw, name=name, source=begins, place=place)
         return None
 
     def add_synthetic(
@@ -651,25 +665,8 @@ def _status(value: Line) -> str:
     return stated_status(value) or "completed"
 
 
-_KINDS = {
-    "approved": "allow_once",
-    "approved_for_session": "allow_always",
-    "approved_execpolicy_amendment": "allow_always",
-    "allow": "allow_always",
-    "denied": "reject_once",
-    "abort": "reject_once",
-    "deny": "reject_always",
-    "accept": "allow_once",
-    "acceptForSession": "allow_always",
-    "acceptWithExecpolicyAmendment": "allow_always",
-    "decline": "reject_once",
-    "cancel": "reject_once",
-}
-"""Codex's decision (`ReviewDecision`; from `accept` on, the app-server's words) -> kind of option. `allow` and `deny`
-are decisions of a network rule."""
-
-_ACTIONS = {"accept": "allowed", "decline": "denied", "cancel": "cancelled"}
-"""MCP's answer to an elicitation -> outcome of the request."""
+_ACTIONS = {"decline": "denied", "cancel": "cancelled"}
+"""MCP's answer to an elicitation that refuses -> outcome of the request."""
 
 _RESULTS = {"denied": "denied", "cancelled": "cancelled"}
 """Outcome of a request -> status of a call that only asks."""
@@ -705,7 +702,7 @@ class CodexApprovals:
         if self._calls.get(call_id_of(msg)) is None:
             self._threads.begins = "event"
             self._tool_calls.begin_command(msg)
-        self._ask(msg, "command", "cwd", "parsed_cmd", options=_options(msg.get("available_decisions")))
+        self._ask(msg, "command", "cwd", "parsed_cmd", offers=self._decisions(msg))
 
     @events("apply_patch_approval_request")
     def request_patch(self, msg: Line) -> None:
@@ -713,19 +710,27 @@ class CodexApprovals:
         if self._calls.get(call_id_of(msg)) is None:
             self._threads.begins = "event"
             self._tool_calls.begin_patch(msg)
-        self._ask(msg, "changes", "grant_root")
+        self._ask(msg, "changes", "grant_root", offers=self._decisions(msg))
 
     @events("request_permissions")
     def _permissions_request(self, msg: Line) -> None:
         self._show(msg, _PERMISSIONS, "reason", "permissions")
-        self._ask(msg, "permissions", "cwd")
+        request = self._threads.request
+        offers = permission_offers(record(request.get("params")).get("permissions")) if request else {}
+        self._ask(msg, "permissions", "cwd", offers=offers)
 
     @events("request_user_input")
     def _ask_questions(self, msg: Line) -> None:
         self._show(msg, "request_user_input", "questions")
         permission_id = self.id_of(msg)
         questions = records(msg["questions"]) if isinstance(msg.get("questions"), list) else None
-        self._permissions.ask(permission_id, type="question", call_id=call_id_of(msg), questions=questions)
+        self._permissions.ask(
+            permission_id,
+            type="question",
+            call_id=call_id_of(msg),
+            questions=questions and [{**one, "freeText": True} if is_free(one) else one for one in questions],
+            reply_to=self._reply_to(),
+        )
 
     @events("elicitation_request")
     def _mcp_request(self, msg: Line) -> None:
@@ -737,8 +742,18 @@ class CodexApprovals:
         kind = "permission" if "codex_approval_kind" in meta else "elicitation"
         known_id = call_id if self._calls.is_known(call_id) else None
         shown = record(meta.get("tool_params")) or nonempty(request, "requested_schema", "url") or None
-        title = first_string(request, "message")
-        self._permissions.ask(permission_id, type=kind, call_id=known_id, title=title, input=shown)
+        params = record(self._threads.request.get("params"))
+        offers = tool_offers(params) if params and kind == "permission" else {}
+        self._permissions.ask(
+            permission_id,
+            type=kind,
+            call_id=known_id,
+            title=first_string(request, "message"),
+            input=shown,
+            options=options_of(offers) or None,
+            questions=forms.questions(params) or None,
+            reply_to=self._reply_to(offers) if offers else self._reply_to(types=forms.field_types(params)),
+        )
 
     def _show(self, msg: Line, raw_name: str, *keys: str) -> None:
         """Open the call in which the model asks, where no other line has."""
@@ -746,7 +761,7 @@ class CodexApprovals:
             self._threads.begins = ASKED
             self._tool_calls.show(msg, raw_name, nonempty(msg, *keys))
 
-    def _ask(self, msg: Line, *keys: str, options: list[dict[str, Any]] | None = None) -> None:
+    def _ask(self, msg: Line, *keys: str, offers: dict[str, Offer]) -> None:
         """Emit a request about a call. `keys`: fields that the user is shown."""
         call_id, value = call_id_of(msg), nonempty(msg, *keys)
         if "changes" in value:
@@ -754,7 +769,25 @@ class CodexApprovals:
         call = self._calls.get(call_id)
         shown = tool_input(call.name, value, call.raw_name) if call is not None else value
         title = first_string(msg, "reason")
-        self._permissions.ask(self.id_of(msg), call_id=call_id, title=title, options=options, input=shown)
+        self._permissions.ask(
+            self.id_of(msg),
+            call_id=call_id,
+            title=title,
+            options=options_of(offers) or None,
+            input=shown,
+            reply_to=self._reply_to(offers),
+        )
+
+    def _decisions(self, msg: Line) -> dict[str, Offer]:
+        """What is offered about a command or a patch."""
+        return decision_offers(str(self._threads.request.get("method")), msg.get("available_decisions"))
+
+    def _reply_to(self, offers: dict[str, Offer] | None = None, **kept: Any) -> dict[str, Any] | None:
+        """What is needed to answer the request that the line is; None if it is only an event."""
+        request = self._threads.request
+        if not request:
+            return None
+        return {"id": request["id"], **kept} if offers is None else kept_of(request["id"], offers)
 
     def id_of(self, msg: Line) -> str:
         """Id of the permission that an event asks for: its own, or that of the call, which is open by then."""
@@ -768,7 +801,8 @@ class CodexApprovals:
         permission_id = request.permission
         call_id = self._permissions.call_of(permission_id)
         result, outcome = record(response.get("result")), "denied"
-        option = answers = None
+        kept, answers = self._permissions.kept(permission_id), None
+        option = option_of(result, kept.get("results", {}))
         if request.key not in result:
             if "error" not in response:
                 text = f'the client\'s answer has no "{request.key}": Codex takes it for a refusal'
@@ -778,31 +812,15 @@ class CodexApprovals:
         elif request.key == "permissions":
             outcome = "allowed" if any(record(result["permissions"]).values()) else "denied"
         elif request.key == "action":
-            option = first_string(result, "action")
-            outcome = _ACTIONS.get(option or "", "denied")
-        elif (option := _word(result["decision"])) is not None:
-            kind = _KINDS.get(option, "")
-            outcome = "allowed" if kind.startswith("allow") else "expired" if option == "timed_out" else "denied"
+            action, is_form = first_string(result, "action") or "", "types" in kept
+            outcome = ("answered" if is_form else "allowed") if action == "accept" else _ACTIONS.get(action, "denied")
+            option, answers = option or action or None, (record(result.get("content")) or None) if is_form else None
+        elif (word := word_of(result["decision"])) is not None:
+            outcome = "allowed" if allows(word) else "expired" if word == "timed_out" else "denied"
+            option = option or word
         message = first_string(record(response.get("error")), "message")
         self._permissions.answer(permission_id, outcome, by="user", option_id=option, answers=answers, message=message)
         if call_id is not None and (call := self._state.calls.open.get(call_id)) is not None and call.source == ASKED:
             value = {"answers": answers} if answers else nonempty(result, "permissions", "scope")
             self._tool_calls.answer(response, Answer(value or None, _RESULTS.get(outcome, "completed")), of=call)
         return None
-
-
-def _options(decisions: Any) -> list[dict[str, Any]] | None:
-    if not isinstance(decisions, list):
-        return None
-    words = [word for word in map(_word, decisions) if word is not None]
-    return [{"id": word, "name": word, **({"kind": _KINDS[word]} if word in _KINDS else {})} for word in words]
-
-
-def _word(decision: Any) -> str | None:
-    """Return the word of a decision, `"approved"` or `{"approved_execpolicy_amendment": …}`; for a network rule, its
-    action."""
-    if isinstance(decision, dict) and decision:
-        word = str(next(iter(decision)))
-        rule = record(record(decision.get(word)).get("network_policy_amendment"))
-        return first_string(rule, "action") or word
-    return decision if isinstance(decision, str) else None

@@ -129,7 +129,7 @@ class CodexParser(Parser):
 
     def enter(self, value: Line) -> None:
         """Set the scope of a line. Dialects extend it."""
-        self.threads.event_turn, self.threads.begins = None, ""
+        self.threads.event_turn, self.threads.begins, self.threads.request = None, "", {}
 
     # -- reading --------------------------------------------------------------------------------------------------
 

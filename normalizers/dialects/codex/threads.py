@@ -142,7 +142,7 @@ class CodexState(State, kw_only=True):
 class Threads:
     """Threads of a connection, and the thread-related scope of the current line."""
 
-    OF_LINE = frozenset({"event_turn", "begins"})
+    OF_LINE = frozenset({"event_turn", "begins", "request"})
 
     def __init__(self, parser: Parser, state: CodexState, before_content: Callable[[bool], None]) -> None:
         """`before_content`: callback that prepares for a message or call, which may be the first line of its turn. Its
@@ -155,6 +155,8 @@ class Threads:
         self.begins = ""
         """Form in which the current object begins a call: `item`, `event`, `model` or `asked`; empty if it begins none.
         One call may begin in several forms. Part of the line's scope."""
+        self.request: Line = {}
+        """The request of the app-server that the line is, if a person answers it. Part of the line's scope."""
 
     @property
     def current(self) -> Thread:

@@ -194,6 +194,7 @@ def test_refused_command_is_denied() -> None:
     assert [(one["id"], one["kind"]) for one in request.options or []] == [
         ("accept", "allow_once"),
         ("acceptWithExecpolicyAmendment", "allow_always"),
+        ("decline", "reject_once"),  # Codex states only the refusal that ends the turn, but takes this one, too
         ("cancel", "reject_once"),
     ]
     assert (response.outcome, response.by, response.option_id) == ("denied", "user", "decline")
@@ -401,6 +402,90 @@ def test_reasoning_follows_its_deltas() -> None:
     ]
 
 
+APPROVAL: dict[str, Any] = {
+    "id": 5, "method": "item/commandExecution/requestApproval", "params": {**BOTH, "itemId": "c", "command": "make"},
+}  # fmt: skip
+SAID = {"type": "userMessage", "id": "u", "content": [{"type": "text", "text": "Make it."}]}
+
+
+def joined(*turns: dict[str, Any], flags: list[str] | None = None, cursor: str | None = None) -> dict[str, Any]:
+    """The answer to a client that joins a thread of others. `turns`: the newest one."""
+    thread = {"id": "a", "cwd": "/w", "status": {"type": "active", "activeFlags": flags or []}, "turns": []}
+    return {"id": "r", "result": {"thread": thread, "initialTurnsPage": {"data": list(turns), "nextCursor": cursor}}}
+
+
+def turn_of(status: str, turn: str = "1", *items: dict[str, Any]) -> dict[str, Any]:
+    return {"id": turn, "status": status, "items": list(items)}
+
+
+def test_client_that_joins_reads_the_running_turn() -> None:
+    ran = {"type": "commandExecution", "id": "b", "command": "ls", "status": "completed", "exitCode": 0}
+    runs = {"type": "commandExecution", "id": "c", "command": "make", "status": "inProgress"}
+    end = notify("item/completed", item={**runs, "status": "completed", "exitCode": 0})
+    found = read(joined(turn_of("inProgress", "1", SAID, ran, runs)), end, completed())
+
+    assert said(found) == [("user", "Make it.")]
+    assert [one.call_id for one in calls(found)] == ["b", "c"]
+    assert [(one.call_id, one.status) for one in results(found)] == [("b", "completed"), ("c", "completed")]
+    assert [(one.turn, one.state) for one in of(Turn, found)] == [("1", "started"), ("1", "completed")]
+
+
+@pytest.mark.parametrize(
+    ("turns", "cursor", "state"),
+    [
+        ([turn_of("inProgress")], None, "started"),
+        ([turn_of("inProgress")], "more", "resumed"),
+        ([turn_of("completed")], None, "resumed"),
+        ([], None, "started"),
+    ],
+)
+def test_thread_with_earlier_turns_is_resumed(turns: list[dict[str, Any]], cursor: str | None, state: str) -> None:
+    assert [one.state for one in of(SessionEvent, read(joined(*turns, cursor=cursor)))] == [state]
+
+
+@pytest.mark.parametrize(
+    ("newest", "ends"),
+    [
+        (turn_of("completed"), [("1", "completed")]),
+        (turn_of("interrupted"), [("1", "cancelled")]),
+        (turn_of("failed"), [("1", "failed")]),
+        (turn_of("completed", "2"), [("1", "completed")]),
+        (turn_of("inProgress", "2"), [("1", "completed"), ("2", "started"), ("2", "cancelled")]),
+        (turn_of("inProgress"), [("1", "cancelled")]),  # with the stream
+    ],
+)
+def test_client_that_comes_back_reads_what_ended_meanwhile(newest: dict[str, Any], ends: list[tuple[str, str]]) -> None:
+    found = read(joined(turn_of("inProgress"), flags=["waitingOnApproval"]), APPROVAL, joined(newest))
+
+    assert [(one.turn, one.state) for one in of(Turn, found)] == [("1", "started"), *ends]
+    assert [one.outcome for one in of(PermissionResponse, found)] == ["expired"]
+
+
+def test_request_that_is_sent_again_is_one_request() -> None:
+    waits = joined(turn_of("inProgress"), flags=["waitingOnApproval"])
+    other = {**APPROVAL, "params": {**APPROVAL["params"], "itemId": "d"}}
+    found = read(waits, APPROVAL, waits, APPROVAL, {"id": 5, "result": {"decision": "accept"}, "dir": "in"}, other)
+
+    assert [one.call_id for one in of(PermissionRequest, found)] == ["c", "d"]
+    assert [one.outcome for one in of(PermissionResponse, found)] == ["allowed", "expired"]
+
+
+def test_another_client_has_answered() -> None:
+    """The protocol does not say what. The command may run for hours before its result does."""
+    found = read(joined(turn_of("inProgress")), APPROVAL, notify("serverRequest/resolved", requestId=5))
+    [response] = of(PermissionResponse, found)
+
+    assert (response.outcome, response.by, response.synthetic) == ("answered", "user", True)
+    assert [one.status for one in of(ToolUpdate, found)] == ["awaiting-permission", "running"]
+
+
+def test_subagent_of_a_joined_thread_belongs_to_it() -> None:
+    child = {"id": "r", "result": {"thread": {"id": "b", "parentThreadId": "a"}}}
+    found = read(joined(turn_of("inProgress")), child, started("b", "2"))
+
+    assert {(one.session, one.agent) for one in found} == {("a", None), ("a", "b")}
+
+
 def test_usage_is_of_one_request() -> None:
     found = of(Usage, events("command-denied"))
 
@@ -464,6 +549,9 @@ def test_malformed_lines_do_not_raise() -> None:
             notify("turn/completed"), notify("error"), notify("turn/plan/updated", plan=3), notify("turn/diff/updated"),
             notify("account/rateLimits/updated", rateLimits=[1]), notify("thread/tokenUsage/updated", tokenUsage=None),
             item("completed", "collabAgentToolCall", id="x", tool=["spawnAgent"], receiverThreadIds=[{}, None]),
+            {"id": 2, "result": {"thread": {"id": "a", "status": 3}, "initialTurnsPage": {"data": [{"id": "1"}, 4]}}},
+            joined(turn_of("inProgress", "2", {}, {"type": []})), joined(turn_of("failed", "2")),
+            notify("serverRequest/resolved", requestId=[]),
             {"emittedAtMs": "soon", "method": "thread/started", "params": {"thread": {"id": "b", "turns": 4}}}, {},
         ),
     )  # fmt: skip

@@ -362,7 +362,12 @@ def test_approval_is_requested_and_answered_once() -> None:
     assert request.input["command"] == "rm README.md"
     assert request.options == [
         {"id": "approved", "name": "approved", "kind": "allow_once"},
-        {"id": "approved_execpolicy_amendment", "name": "approved_execpolicy_amendment", "kind": "allow_always"},
+        {
+            "id": "approved_execpolicy_amendment",
+            "name": "approved_execpolicy_amendment",
+            "kind": "allow_always",
+            "remembers": "From now on: commands that begin with rm README.md",
+        },
         {"id": "abort", "name": "abort", "kind": "reject_once"},
     ]
     assert (response.permission_id, response.outcome, response.by) == (request.permission_id, "denied", "user")
