@@ -104,6 +104,7 @@ AGENTS = (
         "opencode",
         ("run … --format json", "acp"),
         "run --format json",
+        answerable=("acp",),
         package="opencode-ai",
         resume=("--session", SESSION),
         fork=("--session", SESSION, "--fork"),
@@ -130,6 +131,12 @@ AGENTS = (
             "http://127.0.0.1:4096",
             ("OPENCODE_SERVER_USERNAME", "opencode"),
             "OPENCODE_SERVER_PASSWORD",
+            re.compile(
+                r"/permission/[\w-]+/reply|/question/[\w-]+/(reply|reject)"
+                r"|/session/[\w-]+/(prompt_async|abort|permissions/[\w-]+)"
+                r"|/api/session/[\w-]+/permission/[\w-]+/reply"
+            ),
+            "/global/event",
         ),
     ),
 )

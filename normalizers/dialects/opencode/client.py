@@ -15,6 +15,7 @@ from tooltap.normalizers.core.state import keep_newest
 from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.opencode.answers import answers_by_question, attachments_of, mcp_name, servers_in
 from tooltap.normalizers.dialects.opencode.parts import BusState, OpencodeSessions, read_error
+from tooltap.normalizers.dialects.opencode.to_agent import options_of, reply_to
 from tooltap.normalizers.wire.values import first_string, record, records
 from tooltap.protocol.events import Message
 
@@ -25,12 +26,6 @@ ASKED = 64
 SHORT = 1_000
 """Maximum length of a question that is remembered, in characters."""
 
-_OPTIONS = [
-    {"id": "once", "name": "Allow once", "kind": "allow_once"},
-    {"id": "always", "name": "Allow always", "kind": "allow_always"},
-    {"id": "reject", "name": "Reject", "kind": "reject_once"},
-]
-"""The possible answers to every permission request; the wire does not repeat them."""
 _SUBJECT = ("action", "always", "metadata", "pattern", "patterns", "permission", "resources", "type")
 """Keys of a permission request that describe its subject."""
 
@@ -150,10 +145,11 @@ class OpencodeClient:
         self._permissions.ask(
             permission_id,
             call_id=call_id,
-            options=_OPTIONS,
+            options=options_of(properties),
             title=first_string(properties, "title"),
             name=None if call_id is not None else wanted,
             input={key: value for key, value in properties.items() if key in _SUBJECT and value not in (None, {}, [])},
+            reply_to=reply_to(properties),
         )
         return None
 
@@ -179,7 +175,13 @@ class OpencodeClient:
         self._state.questions[question_id] = [str(one.get("question"))[:SHORT] for one in questions]
         keep_newest(self._state.questions, ASKED)
         call_id = first_string(record(properties.get("tool")), "callID")
-        self._permissions.ask(question_id, type="question", call_id=call_id, questions=questions)
+        self._permissions.ask(
+            question_id,
+            type="question",
+            call_id=call_id,
+            questions=[one if one.get("custom") is False else {**one, "freeText": True} for one in questions],
+            reply_to={"questions": [str(one.get("question")) for one in questions]},
+        )
         return None
 
     @line("question.replied")

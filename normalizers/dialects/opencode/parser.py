@@ -6,11 +6,13 @@ import re
 from typing import Any
 from zlib import crc32
 
+from tooltap.normalizers.core.answers import Chosen
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import OpenCall, State, keep_newest
+from tooltap.normalizers.dialects.opencode import to_agent
 from tooltap.normalizers.dialects.opencode.answers import todos_digest
 from tooltap.normalizers.dialects.opencode.client import OpencodeClient, method_and_path
 from tooltap.normalizers.dialects.opencode.messages import OpencodeRows
@@ -28,6 +30,7 @@ from tooltap.normalizers.dialects.opencode.parts import (
 )
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.values import first_string, record, whole
+from tooltap.protocol.answers import ForAgent
 from tooltap.protocol.events import OutputRef, SessionEvent, Usage
 
 
@@ -161,6 +164,22 @@ class OpencodeBus(Parser):
 
     def before_turn_end(self) -> None:
         self.sessions.emit_diff()
+
+    # -- to the agent ---------------------------------------------------------------------------------------------
+
+    def word_answer(self, request: dict[str, Any], chosen: Chosen, option: dict[str, Any] | None) -> ForAgent:
+        kept = self.permissions.reply_to(request)
+        if "questions" in kept:
+            return to_agent.word_question(request["permissionId"], kept, chosen)
+        return to_agent.word_permission(request["permissionId"], kept, chosen, option)
+
+    def word_prompt(self, session: str, text: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        self.check_session(session, self.state.sessions)
+        return to_agent.word_prompt(session, text, id)
+
+    def word_interrupt(self, session: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        self.check_session(session, self.state.sessions)
+        return to_agent.word_abort(session, id)
 
     # -- lines ----------------------------------------------------------------------------------------------------
 
@@ -522,6 +541,7 @@ class OpencodeDb(OpencodeBus):
 
     dialect = "opencode-db"
     STATES_TIMES = True
+    word_answer, word_prompt, word_interrupt = Parser.word_answer, Parser.word_prompt, Parser.word_interrupt
     line = OpencodeBus.line.copy()
     row = Lines("type", rows=OpencodeRows.line)
 

@@ -276,7 +276,8 @@ class OpencodeParts:
             answer = read_result(raw_name, calls.tool_of(call_id, asked), state)
             if attachments := attachments_of(state.get("attachments"), bodies):
                 answer = answer.replace(attachments=attachments)
-            return calls.answer(call_id, answer, raw=part, raw_name=asked)
+            call = self._shown(call_id, asked, part)
+            return calls.answer(call or call_id, answer, raw=part, raw_name=asked)
         if "metadata" in state and self._print(calls.get(call_id), record(state["metadata"])) and not changed:
             return "partial"
         return None if changed else "unchanged"
@@ -286,13 +287,14 @@ class OpencodeParts:
         calls = self._parser.calls
         value, title = state.get("input"), first_string(state, "title")
         status = "pending" if state["status"] == "pending" else "running"
-        call = calls.get(call_id)
+        call = self._shown(call_id, raw_name, part)
         if call is None:
             if self._repeats(call_id, part):
                 return False
             self._parser.ensure_turn()
             name, source = mcp_name(raw_name, self._parser), first_string(part, "id") or ""
-            calls.open(call_id, raw_name, value, raw=part, name=name, status=status, title=title, source=source)
+            fields: dict[str, Any] = {"name": name, "status": status, "title": title, "source": source}
+            calls.open(call_id, raw_name, value, raw=part, place=("", source) if source else None, **fields)
             return True
         # Else the result states them, or the answer will.
         is_news = state["status"] not in _ENDED and call.status != "awaiting-permission"
@@ -304,10 +306,17 @@ class OpencodeParts:
         name = mcp_name(raw_name, self._parser)
         return calls.update(call, value, raw=part, raw_name=raw_name, name=name, **news)
 
+    def _shown(self, call_id: str, raw_name: str, part: Line) -> OpenCall | None:
+        """The open call that a part shows. Its own id tells calls of one id apart."""
+        part_id, value = first_string(part, "id"), record(part.get("state")).get("input")
+        if part_id is None:
+            return self._calls.get(call_id)
+        return self._calls.shown(call_id, raw_name, value, ("", part_id))
+
     def _repeats(self, call_id: str, part: Line) -> bool:
         """Whether the part showed a call that is done, and is not another call's with the same id."""
-        calls = self._parser.calls
-        return calls.is_done(call_id) and calls.source_of(call_id) in (first_string(part, "id") or "", "")
+        sources, source = self._calls.done_sources(call_id), first_string(part, "id") or ""
+        return source in sources or "" in sources
 
     def _print(self, call: OpenCall | None, metadata: Line) -> bool:
         """Emit the new part of a command's output: the shell tool repeats everything printed so far."""
