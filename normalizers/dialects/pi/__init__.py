@@ -64,6 +64,7 @@ def _is_pi_session(value: dict[str, Any]) -> bool:
 _ENTRY_KEYS = {
     "branch_summary": "fromId",
     "compaction": "firstKeptEntryId",
+    "context_edit": "targetId",
     "message": "message",
     "model_change": "modelId",
     "thinking_level_change": "thinkingLevel",
@@ -80,7 +81,7 @@ DIALECTS = (
         reads="Pi's JSON mode, and its RPC mode, both directions",
         tapped_with="`tooltap run -- pi --mode json …`; RPC mode: `tooltap proxy -- pi --mode rpc`",
         arrives="streams text",
-        omits="permission requests; the exit code 0",
+        omits="permission requests; before 1.x, the exit code 0",
         unproven="exit codes, retries, automatic compaction; in RPC mode, dialogs of extensions and refused prompts",
     ),
     Dialect(
@@ -91,7 +92,7 @@ DIALECTS = (
         tapped_with="`tooltap serve --follow pi`",
         arrives="streams blocks",
         omits="permission requests; the exit code 0",
-        unproven="compaction, branches, entries of extensions",
+        unproven="compaction, branches, entries of extensions, changes of the context by extensions",
     ),
 )
 
@@ -100,6 +101,7 @@ AGENTS = (
         "pi",
         ("--mode json", "--mode rpc"),
         "--mode json",
+        answerable=("--mode rpc",),
         resume=("--session", SESSION),
         fork=("--fork", SESSION),
         store=Store("pi-session", "PI_CODING_AGENT_DIR", ".pi/agent", "sessions", re.compile(r".+\.jsonl")),

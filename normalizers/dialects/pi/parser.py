@@ -8,11 +8,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
+from tooltap.normalizers.core.answers import CannotWriteError, Chosen
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer, Place
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import Conversation, OpenCall, SessionState, is_short, put
 from tooltap.normalizers.core.writer import Bodies, take_bodies
+from tooltap.normalizers.dialects.pi import to_agent
+from tooltap.normalizers.dialects.pi.to_agent import CONFIRMS, NO, YES
 from tooltap.normalizers.tools.outcome import is_nothing, status_in_words
 from tooltap.normalizers.tools.payload import blocks_text
 from tooltap.normalizers.wire.values import (
@@ -25,6 +28,7 @@ from tooltap.normalizers.wire.values import (
     token_counts,
     whole,
 )
+from tooltap.protocol.answers import ForAgent
 from tooltap.protocol.events import Chunk, Display, Message, OutputRef, SessionEvent, ToolUpdate, Usage
 
 T = TypeVar("T")
@@ -53,6 +57,10 @@ _DIALOGS = ("select", "confirm", "input", "editor")
 """Methods of extensions that wait for an answer; the others change what a client shows."""
 
 
+MANY_RESULTS = 4_096
+"""Maximum number of entries whose calls are remembered."""
+MANY_TOOLS = 1_024
+"""Maximum number of tools whose names are remembered."""
 MANY_RUNNING = 16
 """Maximum number of calls whose output so far is remembered."""
 
@@ -66,7 +74,6 @@ _SKIPPED = {
     "thinking_level_changed": "setting",
     "agent_settled": "settled",
     "bash_execution_update": "partial",
-    "entry_appended": "session-file",
     "summarization_retry_attempt_start": "retry-progress",
     "summarization_retry_finished": "retry-progress",
 }
@@ -85,6 +92,10 @@ _COUNTS = ("input", "output", "cacheRead", "cacheWrite", "reasoning")
 """Keys of token counts; the first excludes tokens read from and written to the cache."""
 _NAMES = re.compile(r"(?:.*[/\\])?(?:\d{4}-\d\d-\d\dT[\d-]{1,20}Z_)?([^/\\]{1,200}?)(?:\.jsonl)?", re.ASCII | re.DOTALL)
 """Id of a session, or the path of its file (`<time>_<id>.jsonl`)."""
+
+
+def _names(tools: Any) -> list[str]:
+    return [name for one in records(tools) if is_short(name := one.get("name"))]
 
 
 def session_of(stated: Any) -> str | None:
@@ -106,6 +117,15 @@ class PiState(SessionState, kw_only=True):
     """The session began as a copy of another one, whose requests its totals include."""
     highest: int = 0
     """Highest total of tokens that the session stated."""
+    responds: bool = False
+    """The agent was seen to respond to commands: it runs in RPC mode."""
+    tools: list[str] = msgspec.field(default_factory=list)
+    ended: dict[str, int] = msgspec.field(default_factory=dict)
+    """Call -> how many results of it, which were printed, messages will repeat."""
+    nothing: str | None = None
+    """The last entry that is a message without content."""
+    results: dict[str, str] = msgspec.field(default_factory=dict)
+    """Entry that holds a result -> the call, for the latest ones."""
 
 
 class PiJson(Parser):
@@ -129,7 +149,10 @@ class PiJson(Parser):
             "display",  # an extension changes what the client shows
             "empty",
             "partial",
+            "prompt-context",
             "repeated",
+            "retry-progress",
+            "session-file",
             "response",  # to a command that is about nothing the agent does
             "unchanged",
         }
@@ -188,6 +211,23 @@ class PiJson(Parser):
         self.notice("provider-error", string(value.get("finalError")), "error")
         return None
 
+    @line("entry_appended")
+    def _appended(self, value: Line) -> Skip:
+        """An entry of the session's file that no other line has."""
+        entry = record(value.get("entry"))
+        return self._edited(entry) if entry.get("type") == "context_edit" else "session-file"
+
+    def _edited(self, entry: Line) -> Skip:
+        """Emit that the model gets an earlier message without its content, or with another content (Pi 1.x)."""
+        target = string(entry.get("targetId"))
+        if target is not None and target == self.state.nothing:
+            return "retry-progress"  # a request that failed before it gave anything
+        call = None if target is None else self.state.results.get(target)
+        replacement = entry.get("replacement")
+        text = (blocks_text(replacement.get("content")) or "") if isinstance(replacement, dict) else None
+        self.edited_context(text, call=call, data=None if target is None else {"messageId": target})
+        return None
+
     @line("auto_compaction_end", "compaction_end")
     def _compacted(self, value: Line) -> None:
         error = string(value.get("errorMessage"))
@@ -242,15 +282,32 @@ class PiJson(Parser):
         self._usage(record(message.get("usage")), string(message.get("model")), request_id(message_id))
         return None if self.items else "empty"
 
+    @message("system")
+    def _system(self, message: Line) -> Skip:
+        """What Pi tells the model, and the tools that it gets or has no longer (1.x)."""
+        removed, added = (_names(message.get(key)) for key in ("toolsRemoved", "toolsAdded"))
+        tools = [name for name in self.state.tools if name not in (*removed, *added)] + added
+        if tools == self.state.tools:
+            return "prompt-context"
+        self.state.tools = tools[-MANY_TOOLS:]
+        return self.update_session({"tools": self.state.tools})
+
     @message("toolResult")
     def _result_message(self, message: Line) -> Skip:
         call_id = message.get("toolCallId")
         outcome: Skip = "repeated"
-        if isinstance(call_id, str) and not self.calls.is_over(call_id):
+        if isinstance(call_id, str) and not self._is_repeated(call_id) and not self.calls.is_over(call_id):
             outcome = self._result(call_id, message, message)
         if "usage" in message:  # of the requests that the tool made
             self._usage(record(message["usage"]))
         return None if self.items else outcome
+
+    def _is_repeated(self, call_id: str) -> bool:
+        """Whether the result in a message was in the line that ended its call."""
+        repeated = self.state.ended.pop(call_id, 0)
+        if repeated > 1:
+            put(self.state.ended, call_id, repeated - 1, MANY_RESULTS)
+        return repeated > 0
 
     def _block(self, index: int, block: Line, message_id: str | None, stopped_early: bool) -> None:
         kind = str(block.get("type"))
@@ -262,7 +319,7 @@ class PiJson(Parser):
         elif kind != "toolCall":
             self.unparsed("unknown-type", block)
         elif not stopped_early:  # else its arguments may be incomplete, and it is never executed
-            self._show(block.get("id"), block.get("name"), block.get("arguments"), block, "pending")
+            self._show(block.get("id"), block.get("name"), block.get("arguments"), block, "pending", (None, index))
 
     def _usage(self, usage: Line, model: str | None = None, request: str | None = None) -> None:
         if not whole(usage.get("totalTokens")):
@@ -273,14 +330,17 @@ class PiJson(Parser):
 
     # -- calls --------------------------------------------------------------------------------------------------
 
-    def _show(self, call_id: Any, name: Any, arguments: Any, raw: Line, status: str) -> Skip:
+    def _show(
+        self, call_id: Any, name: Any, arguments: Any, raw: Line, status: str, place: Place | None = None
+    ) -> Skip:
         if not isinstance(call_id, str) or not isinstance(name, str):
             return self.unparsed("unknown-type", raw)
         self.ensure_turn()
-        return self.calls.show(call_id, name, arguments, raw=raw, status=status, repeated="repeated")
+        return self.calls.show(call_id, name, arguments, raw=raw, status=status, repeated="repeated", place=place)
 
     @line("tool_execution_start")
     def _tool_start(self, value: Line) -> Skip:
+        self.parent = string(value.get("parentToolCallId")) or self.parent
         return self._show(value.get("toolCallId"), value.get("toolName"), value.get("args"), value, "running")
 
     @line("tool_execution_update")
@@ -303,13 +363,18 @@ class PiJson(Parser):
 
     @line("tool_execution_end", toolCallId=str)
     def _tool_end(self, value: Line) -> Skip:
+        call_id = value["toolCallId"]
+        if is_short(call_id) and "parentToolCallId" not in value:
+            put(self.state.ended, call_id, self.state.ended.pop(call_id, 0) + 1, MANY_RESULTS)
         return self._result(
             value["toolCallId"], value, {**record(value.get("result")), "isError": value.get("isError")}
         )
 
     def _result(self, call_id: str, value: Line, result: Line) -> Skip:
-        """Emit a result. `value`: Pi's object; `result`: its content, details and `isError`."""
+        """Emit a result. `value`: Pi's object; `result`: its content, details, `structuredContent` and `isError`."""
         self.ensure_turn()
+        script = string(value.get("parentToolCallId"))  # a script has called the tool, and got the result (1.x)
+        self.parent = script or self.parent
         self.state.running.pop(self.calls.id_of(call_id), None)
         bodies = Bodies(self)
         raw = bodies.take(value)
@@ -321,13 +386,31 @@ class PiJson(Parser):
         answer = read_result(self.calls.name_of(call_id) or "", result, attachments is not None)
         if attachments is not None:
             answer = answer.replace(attachments=attachments)
-        if "content" in result:
+        if "content" in result and script is None:
             answer = answer.replace(model=result["content"])
+        answer = answer.replace(duration_ms=whole(value.get("durationMs")))
         return self.calls.answer(call_id, answer, raw=raw)
 
     def unfinished(self, call: OpenCall) -> tuple[Any, dict[str, OutputRef] | None]:
         shown = self.state.running.pop(call.id, None)
         return (shown.text if shown is not None else None), None
+
+    # -- to the agent ---------------------------------------------------------------------------------------------
+
+    def word_answer(self, request: dict[str, Any], chosen: Chosen, option: dict[str, Any] | None) -> ForAgent:
+        return to_agent.word_answer(request["permissionId"], self.permissions.reply_to(request)["method"], chosen)
+
+    def word_prompt(self, session: str, text: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        self._check_reads()
+        return to_agent.word_prompt(text, id)
+
+    def word_interrupt(self, session: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        self._check_reads()
+        return to_agent.word_abort(id)
+
+    def _check_reads(self) -> None:
+        if not self.state.responds:
+            raise CannotWriteError("the agent was not seen to read commands: Pi does with --mode rpc")
 
     # -- RPC mode: commands --------------------------------------------------------------------------------------------
 
@@ -353,6 +436,7 @@ class PiJson(Parser):
 
     @line("response", command=str)
     def _response(self, value: Line) -> Skip:
+        self.state.responds = True
         command = value["command"]
         command_id = value.get("id")
         text = self.state.texts_of.pop(command_id, None) if isinstance(command_id, str) else None
@@ -438,9 +522,13 @@ class PiJson(Parser):
         question: dict[str, Any] = {"question": ": ".join(filter(None, (title, message)))}
         choices = value.get("options")
         names = [one for one in choices if isinstance(one, str)] if isinstance(choices, list) else []
+        if method == CONFIRMS:
+            names = [YES, NO]
         if names:
             question["options"] = [{"label": name} for name in names]
-        self.permissions.ask(value["id"], type="question", title=title, questions=[question])
+        self.permissions.ask(
+            value["id"], type="question", title=title, questions=[question], reply_to={"method": method}
+        )
         return None
 
     @line("extension_ui_response", id=str)
@@ -460,7 +548,6 @@ class PiJson(Parser):
 # -- stored sessions ----------------------------------------------------------------------------------------------
 
 _SESSION_SKIPPED = {
-    "context_edit": "session-file",
     "thinking_level_change": "setting",
     "custom": "session-file",
     "label": "session-file",
@@ -494,6 +581,7 @@ class PiSession(PiJson):
     dialect = "pi-session"
     STATES_TIMES = True
     STATES_END = False
+    word_answer, word_prompt, word_interrupt = Parser.word_answer, Parser.word_prompt, Parser.word_interrupt
     line = PiJson.line.copy(skip=_SESSION_SKIPPED)
     message = PiJson.message.copy()
     state_type = PiSessionState
@@ -559,11 +647,20 @@ class PiSession(PiJson):
 
     @line("message", message=dict)
     def _entry(self, value: Line) -> Skip:
-        written = self.ts
+        written, message, entry = self.ts, value["message"], value.get("id")
         outcome = self._message(value)
-        if value["message"].get("role") in _OF_WORK:
+        if message.get("role") in _OF_WORK:
             self.state.worked = written
+        if is_short(entry):
+            if not message.get("content"):
+                self.state.nothing = entry
+            elif is_short(call := message.get("toolCallId")):
+                put(self.state.results, entry, call, MANY_RESULTS)
         return outcome
+
+    @line("context_edit")
+    def _context_edit(self, value: Line) -> Skip:
+        return self._edited(value)
 
     @line("model_change")
     def _model_changed(self, value: Line) -> Skip:
@@ -632,18 +729,22 @@ _MATCH = re.compile(r"(.+?):(\d{1,15}): (.*)", re.ASCII | re.DOTALL)
 
 
 def read_result(name: str, result: dict[str, Any], has_pictures: bool) -> Answer:
-    """The answer in a result: its content, details and `isError`."""
+    """The answer in a result: its content, details and `isError`, and what 1.x has beside them for programs: the text
+    of a file, or a command's whole output and its exit code (`structuredContent`)."""
     content = result.get("content")
     text = blocks_text(content) or ""
     diff = string(record(result.get("details")).get("diff"))
     display = Display(origin="provider", text=diff) if diff else None
     failed = result.get("isError") is True
+    structured = result.get("structuredContent")
     if name == "Bash":
-        return _shell(text, failed)
+        return _shell(text, failed, record(structured))
     if failed:
         return Answer(None, status_in_words(text, "pi") or "failed", text, display=display)
     if name == "Read" and has_pictures:
         return Answer({"message": text}, display=display)  # "Read image file [image/png]"
+    if name == "Read" and isinstance(structured, str):
+        return Answer(structured, display=display)
     if name == "Grep":
         return Answer(_matches(text), display=display)
     return Answer(content, display=display)
@@ -659,13 +760,17 @@ def _matches(text: str) -> Any:
     return {"matches": matches} if len(matches) == len(lines) else {"matches": matches, "text": text}
 
 
-def _shell(text: str, failed: bool) -> Answer:
+def _shell(text: str, failed: bool, structured: dict[str, Any]) -> Answer:
     """The text of a failed command is its output, followed by a line that states how it ended."""
     ending = _ENDING.search(text) if failed else None
     if failed and ending is None:  # it never ran
         return Answer(None, status_in_words(text, "pi") or "failed", text)
     printed = text[: ending.start()] if ending else text
     value: dict[str, Any] = {"stdout": "" if is_nothing(printed, "pi") else printed}
+    if isinstance(output := structured.get("output"), str):
+        value["stdout"] = output
+    if (code := whole(structured.get("exit_code"))) is not None:
+        value["exit_code"] = code
     if ending is None:
         return Answer(value)
     if ending["code"]:

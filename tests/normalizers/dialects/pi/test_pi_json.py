@@ -287,3 +287,58 @@ def test_result_without_call_has_tool_name() -> None:
     found = read("pi-json", result("a\nb", name="ls"))
 
     assert [(one.name, one.synthetic) for one in of(ToolCall, found)] == [("LS", True)]
+
+
+# -- what 1.x adds ---------------------------------------------------------------------------------------------------
+
+
+def structured(text: str, value: Any, name: str = "bash", **more: Any) -> dict[str, Any]:
+    content = {"content": [{"type": "text", "text": text}], "structuredContent": value}
+    return {"type": "tool_execution_end", "toolCallId": "c", "toolName": name, "result": content, **more}
+
+
+def test_command_states_its_whole_output_and_its_exit_code() -> None:
+    told = {"output": "a\nb\n", "truncated": False, "exit_code": 0, "wall_time_seconds": 0.1}
+    failed = {**told, "exit_code": 3}
+    (passed,) = of(ToolResult, read("pi-json", tool_start("bash", command="x"), structured("a\n[cut]", told)))
+    text = "a\nb\n\n\nCommand exited with code 3"
+    (broken,) = of(
+        ToolResult,
+        read("pi-json", tool_start("bash", command="x"), structured(text, failed, isError=True, durationMs=21)),
+    )
+
+    assert answer(passed.output) == {"stdout": "a\nb\n", "exit_code": 0}
+    assert (passed.status, passed.duration_ms) == ("completed", None)
+    assert answer(broken.output) == {
+        "stdout": "a\nb\n",
+        "exit_code": 3,
+        "errorMessage": "Command exited with code 3",
+    }
+    assert (broken.status, broken.duration_ms) == ("failed", 21)
+
+
+def test_file_that_was_read_is_whole() -> None:
+    start = tool_start("read", path="a.txt")
+    (done,) = of(ToolResult, read("pi-json", start, structured("one\n[1 more line]", "one\ntwo\n", "read")))
+
+    assert done.output["file"]["content"] == "one\ntwo\n"
+
+
+def test_call_of_a_script_belongs_to_the_scripts_call() -> None:
+    """What it returns goes to the script; the model sees what the script prints."""
+    outer = {**tool_start("codemode", code="tools.bash()"), "toolCallId": "o"}
+    inner = {**tool_start("bash", command="x"), "toolCallId": "o/1", "parentToolCallId": "o"}
+    printed = structured("hi\n", {"output": "hi\n", "exit_code": 0}, toolCallId="o/1", parentToolCallId="o")
+    found = read("pi-json", outer, inner, {**printed, "toolCallId": "o/1"})
+
+    assert [(one.call_id, one.parent) for one in of(ToolCall, found)] == [("o", None), ("o/1", "o")]
+    (result_of_it, _) = of(ToolResult, found)
+    assert (result_of_it.parent, result_of_it.output["stdout"]) == ("o", "hi\n")
+    assert (result_of_it.assistant_view, result_of_it.model_view) == ("unknown", None)
+
+
+def test_edit_of_the_context_is_a_notice() -> None:
+    edit = {"type": "context_edit", "id": "e", "targetId": "b", "replacement": {"content": "less"}}
+    found = read("pi-json", {"type": "entry_appended", "entry": edit}, {"type": "entry_appended", "entry": {}})
+
+    assert [(one.code, one.text) for one in of(Notice, found)] == [("context-edit", "less")]

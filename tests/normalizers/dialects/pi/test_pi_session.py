@@ -253,10 +253,62 @@ def test_message_typed_after_the_last_result_ends_a_turn_that_was_cut() -> None:
     ]
 
 
-def test_edit_of_the_context_is_no_event() -> None:
-    failed = reply("b", "a", 2, stop="error", errorMessage="529")
-    edit = entry("c", "b", 3, "context_edit", targetId="b", replacement=None)
-    found = read("pi-session", header(), prompt("a", None, 1, "First"), failed, edit)
+def edit(name: str, parent: str, target: str, replacement: Any = None) -> dict[str, Any]:
+    return entry(name, parent, 9, "context_edit", targetId=target, replacement=replacement)
 
+
+def edits(*entries: dict[str, Any]) -> list[tuple[str, str | None, Any]]:
+    """The text, call and target of each edit of the context."""
+    found = read("pi-session", header(), prompt("a", None, 1, "First"), *entries)
     assert of(Unparsed, found) == []
+    return [(one.text, one.call_id, one.data) for one in of(Notice, found) if one.code == "context-edit"]
+
+
+def test_edit_of_the_context_says_what_the_model_gets_instead() -> None:
+    """As `ContextEditEntry` of 1.x: a null replacement leaves the target out, later edits win."""
+    worked = [reply("b", "a", 2, text("Half"), call(), stop="toolUse"), result("c", "b", 8)]
+    parts = {"content": [{"type": "text", "text": "12 matches"}]}
+
+    assert edits(*worked, edit("d", "c", "c", parts), edit("e", "d", "b"), edit("f", "e", "c", {"content": "0"})) == [
+        ("12 matches", "c", {"messageId": "c"}),
+        ("Removed from the context.", None, {"messageId": "b"}),
+        ("0", "c", {"messageId": "c"}),
+    ]
+
+
+def test_request_that_failed_before_it_gave_anything_is_removed_without_a_word() -> None:
+    """Pi removes it before it tries again; the error is a notice."""
+    failed = reply("b", "a", 2, stop="error", errorMessage="529")
+
+    assert edits(failed, edit("c", "b", "b")) == []
+    assert edits(reply("b", "a", 2, text("Half"), stop="error"), edit("c", "b", "b")) == [
+        ("Removed from the context.", None, {"messageId": "b"})
+    ]
+
+
+def test_edit_of_the_context_ends_no_turn() -> None:
+    failed = reply("b", "a", 2, stop="error", errorMessage="529")
+    found = read("pi-session", header(), prompt("a", None, 1, "First"), failed, edit("c", "b", "a"))
+
     assert [(one.state, one.ended_by) for one in of(Turn, found)] == [("started", None), ("failed", "eof")]
+
+
+def test_system_message_states_the_tools() -> None:
+    def system(name: str, parent: str, **more: Any) -> dict[str, Any]:
+        told = {"role": "system", "content": "", "sections": {"preamble": "You are inside pi."}, **more}
+        return entry(name, parent, 3, message=told)
+
+    def tools(*names: str) -> list[dict[str, str]]:
+        return [{"name": name, "description": name} for name in names]
+
+    found = read(
+        "pi-session",
+        header(),
+        system("a", "z", toolsAdded=tools("read", "bash")),
+        system("b", "a", toolsAdded=tools("read", "bash")),
+        system("c", "b", toolsAdded=tools("fetch"), toolsRemoved=[{"name": "bash"}]),
+        system("d", "c"),
+    )
+
+    assert [one.tools for one in of(SessionEvent, found)] == [None, ["read", "bash"], ["read", "fetch"]]
+    assert of(Notice, found) == []
