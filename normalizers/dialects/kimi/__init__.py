@@ -118,6 +118,7 @@ AGENTS = (
             "acp",
         ),
         "-p … --output-format stream-json",
+        answerable=("--wire", "acp"),
         package="@moonshot-ai/kimi-code",
         resume=("-r", SESSION),
         store=Store(

@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from tooltap.normalizers.core.calls import Place
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import SessionState, put
@@ -85,7 +86,15 @@ class KimiMessages:
 
     # -- calls --------------------------------------------------------------------------------------------------
 
-    def show_call(self, call_id: str, raw_name: str, arguments: object, raw: Line, name: str | None = None) -> Skip:
+    def show_call(
+        self,
+        call_id: str,
+        raw_name: str,
+        arguments: object,
+        raw: Line,
+        name: str | None = None,
+        place: Place | None = ("", None),
+    ) -> Skip:
         """Show a call. `arguments`: its input as JSON text; `name`: the canonical name, where that is known."""
         value = decode_json(arguments)
         if isinstance(value, str):
@@ -95,12 +104,12 @@ class KimiMessages:
         if known is not None and known.acknowledged:  # the id of a running background task is reused
             self._calls.open(call_id, raw_name, value, raw=raw, name=name, memory=memory)
             return None
-        return self._calls.show(call_id, raw_name, value, raw=raw, name=name, memory=memory)
+        return self._calls.show(call_id, raw_name, value, raw=raw, name=name, memory=memory, place=place)
 
     def answer_call(self, call_id: str, value: Line, key: str, *, for_model: bool = False) -> Skip:
         """Emit a call's result: `value` has its content, or its return value, under `key`. `for_model`: whether that is
         also the result for the model."""
-        call = self._calls.get(call_id)
+        call = self._calls.due(call_id)
         bodies = Bodies(self._parser)
         raw = bodies.take(value)
         stated = StatedResult.of(raw.get(key), bodies)

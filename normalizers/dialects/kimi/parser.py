@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.answers import CannotWriteError, Chosen
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State
+from tooltap.normalizers.dialects.kimi import to_agent
 from tooltap.normalizers.dialects.kimi.messages import KimiMessages, KimiState
 from tooltap.normalizers.dialects.kimi.wire import KimiWire, WireState
 from tooltap.normalizers.wire.values import milliseconds, number, record, records, string, token_counts, whole
 from tooltap.protocol import LATEST_MS
+from tooltap.protocol.answers import ForAgent
 from tooltap.protocol.events import Usage
 
 _RPC_KEYS = frozenset({"jsonrpc", "method", "result"})
@@ -56,6 +60,25 @@ class KimiJson(Parser):
         super().__init__(context, state)
         self.messages = KimiMessages(self, self.state)
         self.wire = KimiWire(self, self.state.wire, self.messages)
+
+    # -- to the agent ---------------------------------------------------------------------------------------------
+
+    def word_answer(self, request: dict[str, Any], chosen: Chosen, option: dict[str, Any] | None) -> ForAgent:
+        return to_agent.word_answer(request["permissionId"], self.permissions.reply_to(request), chosen, option)
+
+    def word_prompt(self, session: str, text: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        self._check_reads()
+        return to_agent.word_prompt(text, id, steers=self.is_working(session))
+
+    def word_interrupt(self, session: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+        self._check_reads()
+        return to_agent.word_cancel(id)
+
+    def _check_reads(self) -> None:
+        if not self.state.wire.spoken:
+            raise CannotWriteError("the agent was not seen to read prompts: Kimi does with --wire")
+
+    # -- lines ----------------------------------------------------------------------------------------------------
 
     def read(self, value: Line) -> Skip:
         return self.line.read(self, value) if _RPC_KEYS.isdisjoint(value) else self.wire.read(value)
@@ -126,7 +149,7 @@ class KimiJson(Parser):
         self.state.retrying = None
         self.ensure_turn()
         outcomes = [self.messages.show_message("assistant", content)]
-        outcomes += [self._call(call) for call in calls]
+        outcomes += [self._call(call, index) for index, call in enumerate(calls)]
         if not calls:
             self.end_turn("completed", ended_by="answer", synthetic=True)
             return None
@@ -136,12 +159,12 @@ class KimiJson(Parser):
     def _user(self, value: Line) -> Skip:
         return self.messages.show_message("user", value.get("content"))
 
-    def _call(self, entry: Line) -> Skip:
+    def _call(self, entry: Line, index: int) -> Skip:
         call_id, function = entry.get("id"), record(entry.get("function"))
         name = function.get("name")
         if not isinstance(call_id, str) or not isinstance(name, str):
             return self.unparsed("unknown-type", entry)
-        return self.messages.show_call(call_id, name, function.get("arguments"), entry)
+        return self.messages.show_call(call_id, name, function.get("arguments"), entry, place=(None, index))
 
     @line("tool", tool_call_id=str)
     def _result(self, value: Line) -> Skip:

@@ -13,10 +13,12 @@ from typing import Any
 
 import msgspec
 
+from tooltap.normalizers.core.answers import with_free_text
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import put
 from tooltap.normalizers.dialects.kimi.messages import KimiMessages
+from tooltap.normalizers.dialects.kimi.to_agent import OPTIONS
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import decode_json, strings
@@ -77,6 +79,8 @@ class WireState(msgspec.Struct, kw_only=True):
     """Outcome of the turn, while the answer to its prompt is still to come."""
     interrupted: bool = False
     """The last step of the turn was interrupted."""
+    spoken: bool = False
+    """The agent runs in wire mode."""
 
 
 class KimiWire:
@@ -98,6 +102,7 @@ class KimiWire:
     call = Lines("method", skip=dict.fromkeys(("initialize", "set_plan_mode", "set_yolo_mode", "steer"), "request"))
     """Requests of the client. The methods get the parameters and the JSON-RPC id."""
 
+    OF_LINE = frozenset({"request_id"})
     SKIPS = KimiMessages.SKIPS | {
         "answer",  # to a request that is about nothing the agent does
         "echo",  # the agent repeats the prompt
@@ -119,12 +124,15 @@ class KimiWire:
         self._texts = parser.texts
         self._state = state
         self._messages = messages
+        self.request_id: Any = None
+        """The JSON-RPC id of the line."""
 
     def unparsed(self, reason: str, value: Line) -> Skip:
         """Emit an object that a table cannot read."""
         return self._parser.unparsed(reason, value)
 
     def read(self, value: Line) -> Skip:
+        self._state.spoken, self.request_id = True, value.get("id")
         method, params = value.get("method"), record(value.get("params"))
         if method == "event":
             return self._event(params, value)
@@ -142,6 +150,7 @@ class KimiWire:
 
     def read_stored(self, message: Line, line: Line) -> Skip:
         """Read a message of the agent as its session file has it: an event or a request."""
+        self.request_id = None
         if self.request.knows(message.get("type")):
             return self._request(message, string(record(message.get("payload")).get("id")) or "", line)
         return self._event(message, line)
@@ -250,18 +259,31 @@ class KimiWire:
         title = string(payload.get("description")) or string(payload.get("action"))
         sender = string(payload.get("sender"))
         name = canonical_name(sender, {}, call_id or "") if sender and self._calls.get(call_id or "") is None else None
-        self._permissions.ask(payload["id"], call_id=call_id, title=title, name=name)
+        self._permissions.ask(
+            payload["id"],
+            call_id=call_id,
+            title=title,
+            name=name,
+            options=OPTIONS,
+            reply_to={"id": self.request_id, "asks": False},
+        )
 
     @request("QuestionRequest", id=str)
     def _question(self, payload: Line, key: str) -> None:
         call_id, questions = self._asks(payload, key), records(payload.get("questions"))
-        self._permissions.ask(payload["id"], call_id=call_id, type="question", questions=questions or None)
+        self._permissions.ask(
+            payload["id"],
+            call_id=call_id,
+            type="question",
+            questions=with_free_text(questions) or None,
+            reply_to={"id": self.request_id, "asks": True},
+        )
 
     @request("ToolCallRequest", id=str, name=str)
     def _client_tool(self, payload: Line, key: str) -> Skip:
         """Read a call of a client's tool: the agent shows the call and its result like those of its own tools."""
         self._parser.ensure_turn()
-        return self._messages.show_call(payload["id"], payload["name"], payload.get("arguments"), payload)
+        return self._messages.show_call(payload["id"], payload["name"], payload.get("arguments"), payload, place=None)
 
     @request("HookRequest")
     def _hook(self, payload: Line, key: str) -> Skip:

@@ -334,7 +334,7 @@ def test_questions_are_answered() -> None:
     found = read("kimi-json", BEGIN, call("AskUserQuestion", "{}"), asked, answered)
 
     (one,), (other,) = of(PermissionRequest, found), of(PermissionResponse, found)
-    assert (one.type, one.call_id, one.questions) == ("question", "c", QUESTIONS)
+    assert (one.type, one.call_id, one.questions) == ("question", "c", [{**QUESTIONS[0], "freeText": True}])
     assert (other.outcome, other.answers) == ("answered", {"Which?": "A"})
 
 
