@@ -17,6 +17,7 @@ from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.lines import Line, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import State, keep_newest
+from tooltap.normalizers.core.thoughts import split_thought
 from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.tools.payload import decode_json, nonblank, strings
@@ -100,7 +101,7 @@ class OpenAIChat(Parser):
         if not value:
             return "empty"
         if value.get("type") in _KEEP_ALIVE:
-            return "keep-alive"
+            return self._kept_alive(value)
         is_error = value.get("error") or value.get("object") == "error"
         if is_error and not isinstance(value.get("messages"), list):
             return self._error(value.get("error") or value)
@@ -123,6 +124,14 @@ class OpenAIChat(Parser):
             self._end_completion()
         elif self.direction != "in" and (end := ExchangeEnd.read(line)) is not None:
             self._exchange_ended(end)
+
+    def _kept_alive(self, value: Line) -> Skip:
+        """Read what OpenCode Zen adds to its last `ping`: the cost of the answer."""
+        completion, usage = self.state.answer, usage_of(value)
+        if completion is None or usage is None:
+            return "keep-alive"
+        completion.usage = merged(completion.usage or {}, usage)
+        return None
 
     def finish(self, reason: str) -> None:
         self._end_completion()
@@ -242,12 +251,10 @@ class OpenAIChat(Parser):
         outcome: Skip = "history"
         for stated in result_ids(message) or [""]:
             call_id = self.state.aliases.get(stated, stated) or self.state.nameless or "unknown"
-            sharing = self.calls.sharing(call_id)  # parallel calls of one id: their results come in their order
-            if sharing or not self.calls.is_over(call_id):
+            if not self.calls.is_over(call_id):
                 raw_name = first_string(message, "name") or UNKNOWN_TOOL
-                tool = sharing[0].name if sharing else self.calls.tool_of(call_id, raw_name)
-                answer = read_result(tool, raw).replace(attachments=attachments)
-                self.calls.answer(sharing[0] if sharing else call_id, answer, raw=raw, raw_name=raw_name)
+                answer = read_result(self.calls.tool_of(call_id, raw_name), raw).replace(attachments=attachments)
+                self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
                 outcome = None
         return outcome
 
@@ -357,7 +364,7 @@ class OpenAIChat(Parser):
         # Servers that make up ids give another one to each chunk, or one to all answers.
         request = request_id(completion.id) if completion.is_one and completion.id != self.state.over else None
         self.state.over = completion.id or None
-        texts = [text.buffer.head for text in self.state.texts.open.values() if text.role == "assistant"]
+        texts = [text.buffer.head + text.held for text in self.state.texts.open.values() if text.role == "assistant"]
         self.texts.flush_turn(self.session, self.turn or "")
         self._emit_images(completion.images, completion.id)
         uses = [call.as_use() for call in completion.pending if call.id or call.name or call.arguments]
@@ -633,8 +640,10 @@ def _id_of(value: Any) -> str | None:
 def digest_of(message: Line) -> int:
     """CRC of a message that stays the same when the message is repeated: of role, text, ids and names of calls, and ids
     of answered calls. Servers and clients change everything else."""
-    names = [(use.id, use.name) for use in uses_of(message)]
-    return zlib.crc32(msgspec.json.encode([message.get("role"), text_of(message), names, result_ids(message)]))
+    names, text = [(use.id, use.name) for use in uses_of(message)], text_of(message)
+    if message.get("role") == "assistant":
+        text = split_thought(text)[1]  # clients leave it out
+    return zlib.crc32(msgspec.json.encode([message.get("role"), text, names, result_ids(message)]))
 
 
 def usage_of(value: Line) -> Line | None:

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tooltap.normalizers.core.calls import Answer
+from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import OpenCall, State, keep_newest, put
+from tooltap.normalizers.core.state import OpenCall, State, is_short, keep_newest, put
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.dialects.openai.answers import read_result
+from tooltap.normalizers.dialects.openai.chat import merged, usage_of
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.exchange import ExchangeEnd
@@ -38,6 +40,8 @@ from tooltap.normalizers.wire.values import (
 )
 from tooltap.protocol.events import Message, SessionEvent, Usage
 
+MANY_RESPONSES = 256
+"""Maximum number of responses that are recognised when a client asks for them again."""
 MANY_ITEMS = 1_024
 """Maximum number of items of one response that are tracked by index; further ones are read when the response is
 complete."""
@@ -67,6 +71,14 @@ class PromptsState(msgspec.Struct):
     crc: int = 0
 
 
+class UsedState(msgspec.Struct):
+    """The usage of the response that ended last."""
+
+    event: str
+    turn: str | None
+    usage: dict[str, Any]
+
+
 class ResponsesState(State, kw_only=True):
     model: str | None = None
     receiving: bool = False
@@ -90,19 +102,31 @@ class ResponsesState(State, kw_only=True):
     """Code of an error that was emitted, while its turn is open."""
     answered: bool = True
     """The last request has an answer, an error in its place, or a response that runs in the background."""
+    in_background: bool = False
+    """The last request asked for a response that runs in the background."""
+    requested: bool = False
+    """The stream has requests."""
+    read: dict[str, int] = msgspec.field(default_factory=dict)
+    """Id of a response that has ended, which a client may ask for again -> how many responses had it."""
+    repeats: bool = False
+    """The events of a response come again that has ended."""
+    sequence: int = -1
+    """Number of the last event of the current response."""
+    used: UsedState | None = None
+    known: int = -1
+    """Number of the last event before the current response began to come again."""
 
 
 class OpenAIResponses(Parser):
     dialect = "openai-responses"
     protocol = default_provider = "openai"
-    SKIPS = frozenset({FRAMING, "partial", "progress", "history", "unchanged", "empty"})
+    SKIPS = frozenset({FRAMING, "partial", "progress", "history", "keep-alive", "unchanged", "empty"})
     DOCUMENTS = True
     line = Lines(
         "type",
         {
             "codex.rate_limits": "rate-limits",  # ChatGPT's server, to Codex
             "keepalive": "keep-alive",  # OpenAI, while a response takes long
-            "ping": "keep-alive",  # OpenCode Zen
             "response.metadata": "metadata",  # ChatGPT's server, to Codex
         },
     )
@@ -112,6 +136,8 @@ class OpenAIResponses(Parser):
     def read(self, value: Line) -> Skip:
         """Bodies have no type, and the types of some events are known only by their form."""
         kind = value.get("type")
+        if "sequence_number" in value and self._is_known(value, str(kind)):
+            return "unchanged"
         if kind == "response.create":
             return self._request(value["response"] if isinstance(value.get("response"), dict) else value)
         if value.get("object") == "response":
@@ -143,8 +169,9 @@ class OpenAIResponses(Parser):
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def _request(self, body: Line) -> Skip:
-        self.state.ended, self.state.receiving = None, False
-        self.state.answered = body.get("background") is True
+        self.state.ended, self.state.receiving, self.state.repeats = None, False, False
+        self.state.answered, self.state.in_background = False, body.get("background") is True
+        self.state.requested, self.state.used = True, None
         given = body.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else records(given)
         calls = {call.id: (call, item) for item in items if (call := call_of(item)) is not None}
@@ -183,8 +210,8 @@ class OpenAIResponses(Parser):
         if call is not None and is_new and not self.calls.repeats(call_id, call.raw_name, call.value, name=call.name):
             self.ensure_turn()
             self.calls.open(call.id, call.raw_name, call.value, raw=raw, name=call.name)
-        if sharing := self.calls.sharing(call_id):  # parallel calls of one id: their results come in their order
-            self._result(sharing[0], self._answer_of(call_id, item), item, Bodies(self))
+        if (due := self.calls.due(call_id)) is not None:
+            self._result(due, self._answer_of(call_id, item), item, Bodies(self))
 
     def _answer_of(self, call_id: str, item: Line) -> Answer:
         """Return the answer in an output item. For a shell, forms of agents other than Codex are read, too."""
@@ -206,10 +233,34 @@ class OpenAIResponses(Parser):
     @line("response.created")
     def _created(self, value: Line) -> Skip:
         response, state = record(value.get("response")), self.state
-        if state.receiving and state.current is not None and response.get("id") == state.current:
-            return "progress"  # llama.cpp says it again while it continues a message
-        state.ended = None
+        response_id = string(response.get("id"))
+        if state.receiving and state.current is not None and response_id == state.current:
+            state.known = state.sequence  # or llama.cpp says it again while it continues a message
+            return "progress"
+        if self._comes_again(response_id):
+            state.repeats = True
+            return "unchanged"
+        state.ended, state.answered = None, state.answered or state.in_background
         return self._begin_response(response)
+
+    def _comes_again(self, response_id: str | None) -> bool:
+        """Whether a response has ended before, and the client has asked for it by its id: no request waits for another
+        answer, and the server does not give all responses one id."""
+        state = self.state
+        is_asked_for = state.requested and state.answered and not state.receiving
+        return is_asked_for and response_id is not None and state.read.get(response_id) == 1
+
+    def _is_known(self, value: Line, kind: str) -> bool:
+        """Whether an event of a response comes again, because the client asked for the response by its id."""
+        state, number = self.state, whole(value.get("sequence_number"))
+        if number is None or kind == "response.created":
+            return False
+        if state.repeats:
+            state.repeats = kind.removeprefix("response.") not in _OUTCOMES
+            return True
+        is_known = number <= state.known and state.receiving
+        state.sequence = max(state.sequence, number)
+        return is_known
 
     @line(*(f"response.{status}" for status in _OUTCOMES))
     def _ended(self, value: Line) -> Skip:
@@ -224,6 +275,7 @@ class OpenAIResponses(Parser):
         state.receiving, state.error = True, None
         state.current = string(response.get("id"))
         state.items, state.items_read, state.calls_read, state.waiting = {}, {}, {}, {}
+        state.sequence = state.known = -1
         self._learn_model(response)
         self.ensure_turn()
         return None if self.items else "unchanged"
@@ -239,8 +291,10 @@ class OpenAIResponses(Parser):
         state = self.state
         outcome = _OUTCOMES.get(str(response.get("status")))
         if outcome is None:
+            state.answered |= state.in_background
             return "progress"
-        if (response_id := string(response.get("id"))) is not None and response_id == state.ended:
+        response_id = string(response.get("id"))
+        if self._comes_again(response_id) or (response_id is not None and response_id == state.ended):
             return "unchanged"
         if not state.receiving:
             self._begin_response(response)
@@ -251,6 +305,8 @@ class OpenAIResponses(Parser):
         self._set_time(response.get("completed_at"))
         self._end_response(response, outcome)
         state.ended = state.last = response_id
+        if is_short(response_id):
+            put(state.read, response_id, state.read.pop(response_id, 0) + 1, MANY_RESPONSES)
         return None
 
     def _end_response(self, response: Line, outcome: str) -> None:
@@ -273,7 +329,20 @@ class OpenAIResponses(Parser):
         else:
             self._end_turn(outcome, string(reason), usage)
         state.answered = True
+        if usage:
+            shown = next(item for item in reversed(self.items) if isinstance(item, Produced) and item.kind == "usage")
+            state.used = UsedState(shown.id, shown.turn, usage)
         self._forget_response()
+
+    @line("ping")
+    def _kept_alive(self, value: Line) -> Skip:
+        """Read what OpenCode Zen adds to its last `ping`: the cost of the response that has ended."""
+        used, stated = self.state.used, usage_of(value)
+        if used is None or stated is None or (news := merged(used.usage, stated)) == used.usage:
+            return "keep-alive"
+        shown = self.emit(Usage, scope="step", **news, turn=used.turn, replaces=used.event)
+        self.state.used = UsedState(shown.id, used.turn, news)
+        return None
 
     def _forget_response(self) -> None:
         state = self.state

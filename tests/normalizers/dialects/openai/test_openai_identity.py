@@ -282,6 +282,13 @@ def test_cost_may_come_in_a_chunk_of_its_own() -> None:
     assert (found.input_tokens, found.output_tokens, found.cost_usd) == (11, 7, 0.0039)
 
 
+def test_cost_may_come_with_a_ping() -> None:
+    pings = [{"type": "ping"}, {"type": "ping", "cost": "0.0039"}]
+    (found,) = of(Usage, read_chat(ASKED, chunk(content="x"), {**chunk("stop"), "usage": USED}, *pings, DONE))
+
+    assert (found.input_tokens, found.output_tokens, found.cost_usd) == (11, 7, 0.0039)
+
+
 def test_error_in_the_middle_keeps_what_was_used() -> None:
     found = read_chat(ASKED, {**chunk(content="Half"), "usage": USED}, {"id": "c", "error": {"message": "cut"}}, DONE)
 

@@ -377,6 +377,31 @@ def test_lines_beside_a_response_are_skipped() -> None:
     assert classes[1:] == [f"skipped.{reason}" for reason in reasons]
 
 
+def test_cost_in_a_later_ping_corrects_the_usage() -> None:
+    """As OpenCode Zen states it (anomalyco/opencode issue 39061)."""
+    done = {"type": "response.completed", "response": response(said("Hi."), id="r1", usage=USED)}
+    pings: list[Any] = [{"type": "ping"}, *[{"type": "ping", "cost": "0.0039"}] * 2]
+    more = {"type": "ping", "usage": {"input_tokens": 5, "output_tokens": 3}, "cost": "0.0039"}
+    events, classes = run(request(user("Hi.")), done, *pings, more, request(user("On.")), pings[1])
+
+    used = [event for event in events if isinstance(event, Usage)]
+    assert [(one.input_tokens, one.output_tokens, one.cost_usd) for one in used] == [
+        (5, 2, None),
+        (5, 2, 0.0039),
+        (5, 3, 0.0039),
+    ]
+    assert [one.replaces for one in used] == [None, used[0].id, used[1].id]
+    assert {one.turn for one in used} == {"t1"}
+    assert classes[2:] == [
+        "skipped.keep-alive",
+        "withEvents",
+        "skipped.keep-alive",
+        "withEvents",
+        "withEvents",
+        "skipped.keep-alive",
+    ]
+
+
 def test_unknown_lines_are_unparsed() -> None:
     events, classes = run({"type": "response.teleported", "response": {}}, {"hello": 1}, response({"type": "dream"}))
 
@@ -443,6 +468,7 @@ def test_turn_ends_with_its_exchange(lines: list[Any], end: tuple[str, str | Non
         ({"background": True}, [response(status="queued"), ended()]),
         ({"background": True}, [CREATED, DELTA, ended("server", False)]),
         ({}, [ended(unread=900)]),
+        ({"background": True}, [response(status="in_progress"), ended(), response(status="queued")]),
     ],
 )
 def test_turn_goes_on_after_its_exchange(asked: dict[str, Any], lines: list[Any]) -> None:
@@ -458,3 +484,68 @@ def test_retry_after_an_exchange_that_broke_off_is_read_whole() -> None:
 
     assert texts(events, "assistant") == ["Hel", "Hello."]
     assert [state for state, _ in turns(events)] == ["started", "failed", "started", "completed"]
+
+
+# -- responses that a client asks for by their ids --------------------------------------------------------------------
+
+ASKED = request(user("Hi."), background=True, store=True)
+QUEUED, RUNNING = response(status="queued", id="r1"), response(status="in_progress", id="r1")
+USED = {"input_tokens": 5, "output_tokens": 2}
+
+
+def numbered(first: int, *events: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{**event, "sequence_number": number} for number, event in enumerate(events, first)]
+
+
+def of_text(text: str) -> dict[str, Any]:
+    place = {"output_index": 0, "content_index": 0, "item_id": "i"}
+    return {"type": "response.output_text.delta", **place, "delta": text}
+
+
+STREAMED = numbered(
+    0,
+    {"type": "response.created", "response": {"id": "r1", "model": "m", "status": "queued"}},
+    of_text("Found "),
+    of_text("it."),
+    {"type": "response.output_item.done", "output_index": 0, "item": said("Found it.")},
+    {"type": "response.completed", "response": response(said("Found it."), id="r1", usage=USED)},
+)
+
+
+@pytest.mark.parametrize(
+    "polls",
+    [
+        pytest.param([QUEUED, RUNNING, STREAMED[-1]["response"]], id="whole"),
+        pytest.param([QUEUED, RUNNING, *[STREAMED[-1]["response"]] * 3, *STREAMED], id="and again"),
+        pytest.param([QUEUED, *STREAMED, STREAMED[-1]["response"]], id="as a stream"),
+        pytest.param([*STREAMED[:2], *STREAMED[2:]], id="as a stream that breaks off and goes on behind what is known"),
+        pytest.param([*STREAMED[:2], *STREAMED, *STREAMED], id="as a stream that breaks off and begins anew"),
+        pytest.param([*STREAMED[:2], STREAMED[-1]["response"]], id="whole after a stream that breaks off"),
+    ],
+)
+def test_response_that_is_polled_ends_the_turn_once(polls: list[Any]) -> None:
+    events, _ = run(ASKED, polls[0], ended("server", polls[0] is QUEUED), *polls[1:])
+
+    assert texts(events, "assistant") == ["Found it."]
+    assert turns(events) == [("started", None), ("completed", "completed")]
+    assert [one.input_tokens for one in events if isinstance(one, Usage)] == [5]
+
+
+def test_response_that_is_polled_after_later_ones_is_known() -> None:
+    later = [request(user("On."), previous_response_id="r1"), response(said("Two."), id="r2", usage=USED), ended()]
+    events, _ = run(ASKED, QUEUED, ended(), *STREAMED, *later, STREAMED[-1]["response"], *STREAMED)
+
+    assert texts(events, "assistant") == ["Found it.", "Two."]
+    assert len([one for one in events if isinstance(one, Usage)]) == 2
+
+
+def test_background_response_may_be_cancelled() -> None:
+    events, _ = run(ASKED, QUEUED, ended(), RUNNING, response(status="cancelled", id="r1"))
+
+    assert turns(events) == [("started", None), ("cancelled", "cancelled")]
+
+
+def test_request_for_a_background_response_may_fail() -> None:
+    events, _ = run(ASKED, ended(status=502, body="<html>Bad</html>"))
+
+    assert turns(events) == [("started", None), ("failed", "502")]

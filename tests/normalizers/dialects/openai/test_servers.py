@@ -48,3 +48,33 @@ def test_tokens_and_model(name: str, figures: list[tuple[int, int, int]]) -> Non
 
     assert [(one.input_tokens, one.output_tokens, one.cache_read_tokens) for one in of(Usage, found)] == figures
     assert [one.model for one in of(SessionEvent, found)] == ["tiny.gguf"]
+
+
+LITELLM = b"""{"dir":"in","line":{"model":"tiny","stream":true,"stream_options":{"include_usage":true},"messages":[\
+{"role":"user","content":"What is in src/app.py?"}]}}
+{"dir":"reply","line":"data: {\\"id\\":\\"chatcmpl-9f\\",\\"created\\":1795853658,\\"model\\":\\"tiny\\",\
+\\"object\\":\\"chat.completion.chunk\\",\\"choices\\":[{\\"index\\":0,\\"delta\\":{\\"role\\":\\"assistant\\",\
+\\"tool_calls\\":[{\\"id\\":\\"chatcmpl-tool-7c\\",\\"function\\":{\\"arguments\\":\\"\\",\\"name\\":\\"read\\"},\
+\\"type\\":\\"function\\",\\"index\\":0}]}}]}"}
+{"dir":"reply","line":"data: {\\"id\\":\\"chatcmpl-9f\\",\\"created\\":1795853658,\\"model\\":\\"tiny\\",\
+\\"object\\":\\"chat.completion.chunk\\",\\"choices\\":[{\\"index\\":0,\\"delta\\":{\\"tool_calls\\":[{\
+\\"function\\":{\\"arguments\\":\\"{\\\\\\"path\\\\\\": \\\\\\"src/app.py\\\\\\"}\\"},\\"type\\":\\"function\\",\
+\\"index\\":0}]}}]}"}
+{"dir":"reply","line":"data: {\\"id\\":\\"chatcmpl-9f\\",\\"object\\":\\"chat.completion.chunk\\",\
+\\"created\\":1795853658,\
+\\"model\\":\\"tiny\\",\\"choices\\":[{\\"index\\":0,\\"delta\\":{},\\"finish_reason\\":\\"tool_calls\\"}]}"}
+{"dir":"reply","line":"data: {\\"id\\":\\"chatcmpl-9f\\",\\"created\\":1795853658,\\"model\\":\\"tiny\\",\
+\\"object\\":\\"chat.completion.chunk\\",\\"choices\\":[{\\"index\\":0,\\"delta\\":{}}],\\"usage\\":{\
+\\"completion_tokens\\":12,\\"prompt_tokens\\":40,\\"total_tokens\\":52}}"}
+{"dir":"reply","line":"data: [DONE]"}
+"""
+
+
+def test_stream_of_litellm() -> None:
+    """LiteLLM's proxy (1.108.7) in front of a scripted server, shortened: the arguments came in two chunks. Each part
+    of a call has its type, and a chunk with an empty delta states the usage after the one that states the end."""
+    found = check_recording("openai-chat", read_recording(LITELLM))
+
+    [call] = of(ToolCall, found)
+    assert (call.call_id, call.name, call.input["path"]) == ("chatcmpl-tool-7c", "Read", "src/app.py")
+    assert [(one.input_tokens, one.output_tokens) for one in of(Usage, found)] == [(40, 12)]
