@@ -1,4 +1,4 @@
-"""tooltap's own dialects: its traces, and the calls of `tooltap mcp`."""
+"""tooltap's own dialects: its traces, the calls of `tooltap mcp`, and what hooks ask."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ def _is_display_tools(value: dict[str, Any]) -> bool:
     return value.get("type") in ("display/session", "display/call", "display/result")
 
 
+def _is_hook(value: dict[str, Any]) -> bool:
+    return value.get("type") in ("hook/asked", "hook/answered", "hook/settled")
+
+
 DIALECTS = (
     Dialect(
         "tooltap-trace",
@@ -39,5 +43,14 @@ DIALECTS = (
         tapped_with="`tooltap mcp`",
         arrives="streams blocks",
         omits="prompts, reasoning, permission requests, tokens, cost; it contains only calls of its own tools",
+    ),
+    Dialect(
+        "hooks",
+        "hooks:Hooks",
+        _is_hook,
+        reads="what agents ask through hooks that run `tooltap hook`",
+        tapped_with="`tooltap hooks install`",
+        arrives="streams blocks",
+        omits="prompts, reasoning, tokens, cost; it contains only questions, and how they were answered",
     ),
 )

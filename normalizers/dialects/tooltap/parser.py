@@ -194,7 +194,7 @@ class TooltapTrace(Parser):
         if op == "settle":
             items = parser.settle_all(0)
         elif op == "close":
-            items = parser.close(reason, t)
+            items = parser.close(reason, t, inputs.process_end(value))
         else:
             items = parser.lost(lines or 0, size or 0, reason, t)[1]
         traced.n = max(traced.n, n)

@@ -56,6 +56,7 @@ STREAMS: dict[str, Callable[[], Iterator[Any]]] = {
     "gemini-chat": gemini.gemini_chat,
     "gemini-stream": gemini.gemini_stream,
     "happier-trace": happier.happier_trace,
+    "hooks": tooltap.hooks,
     "kimi-json": kimi.lines,
     "kimi-session": kimi.session_lines,
     "legacy": happier.legacy,

@@ -27,3 +27,14 @@ def display_tools() -> Iterator[Any]:
         yield {"type": "display/call", **call, "arguments": {"path": f"{n} {TEXT}"}}
         answered = {**call, "callId": f"answered{n}", "status": "completed", "text": TEXT, "durationMs": 1}
         yield {"type": "display/result", **answered, "display": {"outputId": f"o{n}", "mimeType": "text/plain"}}
+
+
+def hooks() -> Iterator[Any]:
+    for n in itertools.count():
+        plan = {"session_id": "s", "tool_name": "ExitPlanMode", "tool_input": {"plan": f"{n} {TEXT}"}}
+        rules = [{"type": "addRules", "rules": [{"toolName": f"T{n}"}], "behavior": "allow", "destination": "session"}]
+        given = {**plan, "cwd": f"/w/{n}", "permission_suggestions": rules}
+        asked = {"agent": "claude", "event": "PermissionRequest", "waits": True, "input": given}
+        yield {"type": "hook/asked", "id": f"h{n}", **asked}
+        yield {"type": "hook/asked", "id": f"answered{n}", **asked}
+        yield {"type": "hook/answered", "id": f"answered{n}", "output": {"behavior": "allow"}}
