@@ -29,7 +29,7 @@ __all__ = ["PAGES", "recorded"]
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
 CURATED = FIXTURES / "curated"
-OURS = frozenset({"display-tools", "tooltap-trace"})
+OURS = frozenset({"display-tools", "hooks", "tooltap-trace"})
 """Dialects that tooltap itself writes: no agent has to be recorded."""
 TOOLTAP = [sys.executable, "-m", "tooltap.cli"]
 WIDTH = 120

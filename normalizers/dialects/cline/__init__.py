@@ -30,7 +30,8 @@ DIALECTS = (
         reads="Cline CLI's JSON output",
         tapped_with="`tooltap run -- cline --json …`",
         arrives="streams text",
-        omits="prompts, permission requests; what the model saw of files and commands, the server of an MCP tool",
+        omits="prompts, permission requests; what the model saw of files and commands, the server of an MCP tool, and "
+        "[the subagent of a text](dialects.md#subagents-of-cline) where several run at once",
         shows_prompts=False,
         unproven="notices, errors, subagents",
     ),
@@ -53,6 +54,7 @@ AGENTS = (
         "cline",
         ("--json", "--acp"),
         "--json",
+        answerable=("--acp",),
         store=Store(
             "cline-session",
             "CLINE_DIR",

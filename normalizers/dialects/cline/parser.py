@@ -27,9 +27,11 @@ from tooltap.normalizers.wire.values import (
     token_counts,
     whole,
 )
-from tooltap.protocol.events import Message, OutputRef, Usage
+from tooltap.protocol.events import Message, OutputRef, SessionEvent, Usage
 
 MANY_AGENTS = 1_024
+MATCHED = 1_000
+"""Characters of a subagent's last words by which the result of the call that spawned it is recognised."""
 
 _OUTCOMES = {"completed": "completed", "cancelled": "cancelled", "interrupted": "cancelled"}
 """Status that the reason of the end names -> outcome of the turn; every other reason is a failure."""
@@ -52,6 +54,9 @@ class ClineState(SessionState, kw_only=True):
     """Subagents that have started and not ended, by the hooks."""
     ended: list[str] = msgspec.field(default_factory=list)
     """Subagents that have ended, whose `done` may follow."""
+    finished: dict[str, str | None] = msgspec.field(default_factory=dict)
+    """Subagent that has ended, of which the call that spawned it is not known -> beginning of its last words, once
+    `done` states them."""
     calling: list[str | None] = msgspec.field(default_factory=list)
     """Agents of the `tool_call` hooks whose calls have not begun: None for the main agent, empty if undecided."""
     is_root_ended: bool = False
@@ -76,9 +81,10 @@ class ClineJson(Parser):
 
     Learned from Cline 3.0.65. `agent_event` lines hold one content at a time (text, reasoning, a tool); `hook_event`
     lines name the session and its agents. Events name no agent: theirs is the one that the hooks before them leave.
-    While several subagents run, only a call is theirs whose hooks name one agent alone; everything else counts as the
-    main agent's. The prompt is not on the wire. A run ends three times: with the `agent_end` hook, `done`, and
-    `run_result`; only the last has the model and the duration. With several subagents some `done` are missing.
+    While several subagents run, only a call is theirs whose hooks name one agent alone. Their last words, which are the
+    result of the call that spawned them, show which call that was. Everything else counts as the main agent's. The
+    prompt is not on the wire. A run ends three times: with the `agent_end` hook, `done`, and `run_result`; only the
+    last has the model and the duration. With several subagents some `done` are missing.
     """
 
     dialect = "cline-json"
@@ -167,7 +173,7 @@ class ClineJson(Parser):
         self._finish_turn()
         self.state.root, self.state.spawned = string(value.get("agentId")), {}
         self.state.active, self.state.ended, self.state.calling, self.state.is_root_ended = [], [], [], False
-        self.state.used, self.state.earlier = {}, None
+        self.state.used, self.state.earlier, self.state.finished = {}, None, {}
         self.begin_session(None)
         self.start_turn()
         return None
@@ -187,6 +193,9 @@ class ClineJson(Parser):
         elif hook == "agent_end" and agent in state.active:
             state.active.remove(agent)
             state.ended.append(agent)
+            if state.spawned.get(agent) is None:
+                make_room(state.finished, MANY_AGENTS)
+                state.finished[agent] = None
 
     @event("iteration_start")
     def _step_start(self, event: Line) -> Skip:
@@ -200,6 +209,8 @@ class ClineJson(Parser):
         outcome = _outcome(reason)
         if outcome == "failed" and (words := string(event.get("text"))):
             self.notice("provider-error", words, "error")
+        if self.agent in self.state.finished:
+            self.state.finished[self.agent] = (string(event.get("text")) or "")[:MATCHED]
         is_of_turn = self.state.is_root_ended or not self.state.spawned or "agentId" in event
         if self.agent is None and is_of_turn:
             self.state.outcome, self.state.reason = outcome, reason
@@ -337,7 +348,10 @@ class ClineJson(Parser):
         self.ensure_turn()
         self._flush_text()
         canonical = self._mcp_name(name) if "__" in name else None
-        return self.calls.show(call_id, name, event.get("input"), raw=event, name=canonical, repeated="repeated")
+        place = "", None
+        return self.calls.show(
+            call_id, name, event.get("input"), raw=event, name=canonical, repeated="repeated", place=place
+        )
 
     def _mcp_name(self, name: str) -> str | None:
         """The canonical name of `<server>__<tool>`, if the publisher named the server."""
@@ -365,9 +379,27 @@ class ClineJson(Parser):
         raw_name = string(event.get("toolName")) or UNKNOWN_TOOL
         if not self.calls.is_known(call_id) and raw_name != UNKNOWN_TOOL:
             self.calls.open(call_id, raw_name, {}, raw=None, synthetic=True)
+        if self.calls.name_of(call_id) == "Task":
+            self._tie(call_id, record(event.get("output")))
         answer = read_result(self.calls.name_of(call_id) or "", raw)
         answer = answer.replace(duration_ms=whole(event.get("durationMs")), attachments=bodies.attachments)
         return self.calls.answer(call_id, answer, raw=raw)
+
+    def _tie(self, call_id: str, output: Line) -> None:
+        """Emit which subagent a call had spawned: the one that ended with the words that are its result. Nothing if two
+        did, or if the words of one are not known."""
+        finished = self.state.finished
+        said = (string(output.get("text")) or "")[:MATCHED]
+        agents = [agent for agent, text in finished.items() if text == said]
+        if not said or len(agents) != 1 or None in finished.values():
+            return
+        [agent] = agents
+        del finished[agent]
+        self.state.spawned[agent] = call_id
+        scope = self.agent, self.parent
+        self.agent, self.parent = agent, call_id
+        self.emit(SessionEvent, state="updated")
+        self.agent, self.parent = scope
 
 
 def _outcome(reason: str | None) -> str:
@@ -494,7 +526,7 @@ class ClineSession(Parser):
     @block("tool_use", id=str, name=str)
     def _call(self, block: Line, message_id: str | None) -> Skip:
         self.ensure_turn()
-        return self.calls.show(block["id"], block["name"], block.get("input"), raw=block)
+        return self.calls.show(block["id"], block["name"], block.get("input"), raw=block, place=(message_id, None))
 
     def _answer(self, block: Line) -> Skip:
         call_id = block.get("tool_use_id")

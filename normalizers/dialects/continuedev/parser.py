@@ -145,21 +145,23 @@ class ContinueSession(Parser):
 
     def _read_states(self, item: Line, *, only_open: bool = False) -> None:
         """Read the calls of an item. `only_open`: the item was read before, so only open calls can have changed."""
-        for state in records(item.get("toolCallStates")):
+        for index, state in enumerate(records(item.get("toolCallStates"))):
             call_id, function = state.get("toolCallId"), record(record(state.get("toolCall")).get("function"))
             name = string(function.get("name"))
             if not isinstance(call_id, str) or name is None:
                 self.unparsed("unknown-type", state)
             elif not only_open or self.calls.get(call_id) is not None:
-                self._read_state(call_id, name, state, function.get("arguments"))
+                self._read_state(call_id, name, state, function.get("arguments"), index)
 
-    def _read_state(self, call_id: str, name: str, state: Line, arguments: Any) -> None:
+    def _read_state(self, call_id: str, name: str, state: Line, arguments: Any, index: int) -> None:
         self.ensure_turn()
         bodies = Bodies(self)
         status = _RUNNING.get(str(state.get("status")))
         given = state["parsedArgs"] if isinstance(state.get("parsedArgs"), dict) else arguments
         raw: Line = bodies.take({**state, "output": blocks_of(state)} if status is None else state)
-        self.calls.show(call_id, name, _read_input(name, given), raw=raw, name=_NAMES.get(name), status=status)
+        place = None, index
+        shown = _read_input(name, given)
+        self.calls.show(call_id, name, shown, raw=raw, name=_NAMES.get(name), status=status, place=place)
         if status is None:
             answer = read_result(self.calls.name_of(call_id) or "", raw)
             answer = answer.replace(attachments=bodies.attachments)

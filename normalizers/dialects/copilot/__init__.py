@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, HookEvent, Hooks, Prompt, Store
 
 _COMMON_KEYS = {"id", "timestamp", "parentId"}
 
@@ -51,6 +51,7 @@ AGENTS = (
         "copilot",
         ("--output-format json", "--acp"),
         "-p … --output-format json",
+        answerable=("--acp",),
         package="@github/copilot",
         resume=(f"--resume={SESSION}",),
         store=Store(
@@ -66,5 +67,14 @@ AGENTS = (
             Store("copilot-history", "COPILOT_HOME", ".copilot", "history-session-state", re.compile(r"[^/]+\.json")),
         ),
         prompt=Prompt(options=("-p", "--prompt"), words="none"),
+        hooks=Hooks(
+            "hooks/tooltap.json",
+            "permissionRequest",
+            (
+                HookEvent("notification", "permission_prompt"),
+                *map(HookEvent, ("postToolUse", "userPromptSubmitted", "agentStop", "sessionEnd")),
+            ),
+            is_flat=True,
+        ),
     ),
 )

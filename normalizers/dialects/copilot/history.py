@@ -90,7 +90,7 @@ class CopilotHistory(Parser):
         call_id, name = entry["callId"], entry["name"]
         self.ensure_turn()
         title = string(entry.get("toolTitle"))
-        shown = self.calls.show(call_id, name, entry.get("arguments"), raw=entry, title=title)
+        shown = self.calls.show(call_id, name, entry.get("arguments"), raw=entry, title=title, place=("", None))
         if entry["type"] == "tool_call_requested":
             return shown
         result = record(entry.get("result"))

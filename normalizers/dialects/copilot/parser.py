@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.background import STEERING, Background, named_task
-from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer, Place
 from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
@@ -386,8 +386,8 @@ class CopilotJson(Parser):
         if text := string(data.get("content")):
             self.emit_text("assistant", text, message_id=message_id)
         requests = records(data.get("toolRequests"))
-        for request in requests:
-            self._show(value, request, "name", "pending")
+        for index, request in enumerate(requests):
+            self._show(value, request, "name", "pending", (None, index))
         if self.agent is None:
             self.uses_model(string(data.get("model")))
         self.usage.message(data)
@@ -411,13 +411,21 @@ class CopilotJson(Parser):
     # -- calls and permissions --------------------------------------------------------------------------------
 
     @line("tool.execution_start")
-    def _show(self, value: Line, data: Line, name_key: str = "toolName", status: str = "running") -> Skip:
+    def _show(
+        self,
+        value: Line,
+        data: Line,
+        name_key: str = "toolName",
+        status: str = "running",
+        place: Place | None = None,
+    ) -> Skip:
         call_id, name = data.get("toolCallId"), data.get(name_key)
         if not isinstance(call_id, str) or not isinstance(name, str):
             return self.unparsed("unknown-type", data)
         self.ensure_turn()
         given, canonical, title = data.get("arguments"), self._mcp_name(name, data), string(data.get("toolTitle"))
-        skip = self.calls.show(call_id, name, given, raw=data, name=canonical, status=status, title=title, renames=True)
+        fields: dict[str, Any] = {"name": canonical, "status": status, "title": title}
+        skip = self.calls.show(call_id, name, given, raw=data, renames=True, place=place, **fields)
         call = self.calls.get(call_id)
         if call is not None and call.name in STEERING and (task := named_task(given)) is not None:
             self.calls.remember(call, {"task": task})
@@ -463,7 +471,7 @@ class CopilotJson(Parser):
         if attachments is not None:
             answer = answer.replace(attachments=attachments)
         raw_name = string(data.get("toolName")) or UNKNOWN_TOOL
-        call = self.calls.get(call_id)
+        call = self.calls.due(call_id)
         outcome = self.calls.answer(call_id, answer, raw=raw, raw_name=raw_name)
         text = string(record(data.get("result")).get("content")) or ""
         if answer.is_async:

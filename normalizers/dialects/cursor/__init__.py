@@ -44,6 +44,7 @@ AGENTS = (
         "cursor-agent",
         ("--output-format stream-json", "acp"),
         "-p --output-format stream-json",
+        answerable=("acp",),
         provider="cursor",
         resume=("--resume", SESSION),
         worktrees=".cursor/worktrees/+/*",

@@ -11,6 +11,7 @@ from typing import Any
 
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.claude.answers import text_of
 from tooltap.normalizers.dialects.claude.messages import message_of
 from tooltap.normalizers.dialects.claude.reports import Usages, turn_usage
@@ -34,6 +35,7 @@ class CursorStream(ClaudeStream):
     default_provider = "cursor"
     VERSION_KEY = "version"
     line = ClaudeStream.line.copy()
+    word_answer, word_prompt, word_interrupt = Parser.word_answer, Parser.word_prompt, Parser.word_interrupt
 
     def enter(self, value: Line) -> None:
         super().enter(value)
@@ -70,15 +72,13 @@ class CursorStream(ClaudeStream):
         self.messages.ensure_main_turn()
         self.texts.flush(_THOUGHT)
         body = record(outer[kind])
-        is_known = self.calls.is_known(call_id)
-        if not is_known:
-            self._open_call(call_id, kind, body, outer)
+        skip = self._show_call(call_id, kind, body, outer, begins=value.get("subtype") != "completed")
         if value.get("subtype") != "completed":
-            return "repeated" if is_known else None
+            return skip
         answer = _read_answer(self.calls.name_of(call_id), record(body.get("result")))
         return self.calls.answer(call_id, answer, raw=outer)
 
-    def _open_call(self, call_id: str, kind: str, body: Line, outer: Line) -> None:
+    def _show_call(self, call_id: str, kind: str, body: Line, outer: Line, *, begins: bool) -> Skip:
         given = decode_json(body.get("args", body.get("arguments")))
         name = kind.removesuffix(_SUFFIX)
         if kind == "function":
@@ -89,7 +89,13 @@ class CursorStream(ClaudeStream):
         if isinstance(given, dict):
             given = {**given, **{key: given[theirs] for theirs, key in _KEYS.items() if theirs in given}}
         known = canonical_name(name, given, call_id)
-        self.calls.open(call_id, kind, given, raw=outer, name=known if known != name else kind)
+        name = known if known != name else kind
+        if self.calls.shown(call_id, kind, given, ("", None), name=name) is not None:
+            return "repeated"
+        if self.calls.is_known(call_id) and (not begins or self.calls.repeats(call_id, kind, given, name=name)):
+            return "repeated"
+        self.calls.open(call_id, kind, given, raw=outer, name=name, place=("", None))
+        return None
 
     def _usages(self, value: Line) -> Usages:
         return turn_usage(value, _counts)

@@ -84,6 +84,7 @@ AGENTS = (
         "droid",
         ("--output-format stream-json", "-o stream-json", "--output-format acp"),
         "exec … --output-format stream-json",
+        answerable=("--output-format acp",),
         store=Store(
             "droid-session",
             "",

@@ -194,7 +194,7 @@ class DroidSession(Parser):
     @block("tool_use", id=str, name=str)
     def _call(self, block: Line, message_id: str | None) -> Skip:
         self.ensure_turn()
-        return self.calls.show(block["id"], block["name"], block.get("input"), raw=block)
+        return self.calls.show(block["id"], block["name"], block.get("input"), raw=block, place=(message_id, None))
 
     @block("tool_result", tool_use_id=str)
     def _result(self, block: Line, message_id: str | None) -> Skip:
@@ -269,7 +269,7 @@ class DroidStream(Parser):
     @line("tool_call", id=str, toolName=str)
     def _call(self, value: Line) -> Skip:
         self.ensure_turn()
-        return self.calls.show(value["id"], value["toolName"], value.get("parameters"), raw=value)
+        return self.calls.show(value["id"], value["toolName"], value.get("parameters"), raw=value, place=("", None))
 
     @line("tool_result", id=str)
     def _result(self, value: Line) -> Skip:

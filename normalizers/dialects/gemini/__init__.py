@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, HookEvent, Hooks, Prompt, Store
 
 _STREAM_KEYS = {
     "init": {"session_id", "model"},
@@ -71,6 +71,7 @@ AGENTS = (
         "gemini",
         ("--output-format stream-json", "-o stream-json", "--acp", "--experimental-acp"),
         "-p … --output-format stream-json",
+        answerable=("--acp", "--experimental-acp"),
         package="@google/gemini-cli",
         resume=("--resume", SESSION),
         prompt=Prompt(options=("-p", "--prompt"), words="none"),
@@ -82,6 +83,16 @@ AGENTS = (
             # A subagent's chat names only itself; the folder above it is named after its session.
             re.compile(r"[^/]+/chats/(?:(?P<session>[^/]+)/)?[^/]+\.jsonl?"),
             beside=re.compile(r"[^/]+|[^/]+/(?!chats/).+"),
+        ),
+        hooks=Hooks(
+            ".gemini/settings.json",
+            None,
+            (
+                HookEvent("Notification", "ToolPermission"),
+                *map(HookEvent, ("AfterTool", "BeforeAgent", "AfterAgent", "SessionEnd")),
+            ),
+            timeout_unit=1_000,
+            off=((("hooksConfig", "enabled"), False), (("tools", "enableHooks"), False)),
         ),
     ),
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer
+from tooltap.normalizers.core.calls import UNKNOWN_TOOL, Answer, Place
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import SessionState, State, make_room
@@ -89,9 +89,8 @@ class GeminiStream(Parser):
         self.texts.flush()
         self.ensure_turn()
         name = mcp_name(value["tool_name"], None, (*self.context.mcp_servers, *self.state.servers))
-        return self.calls.show(
-            value["tool_id"], value["tool_name"], value.get("parameters"), raw=value, name=name, renames=True
-        )
+        shown = value["tool_id"], value["tool_name"], value.get("parameters")
+        return self.calls.show(*shown, raw=value, name=name, renames=True, place=("", None))
 
     @line("tool_result", tool_id=str)
     def _tool_result(self, value: Line) -> Skip:
@@ -99,7 +98,7 @@ class GeminiStream(Parser):
         self.texts.flush()
         self.ensure_turn()
         name, raw_name = self.calls.name_of(call_id), UNKNOWN_TOOL
-        call = self.calls.get(call_id)
+        call = self.calls.due(call_id)
         if call is not None and (mcp := mcp_name_in_error(call.raw_name, value)) is not None:
             learn_server(self.state.servers, mcp)
             self.calls.update(call, name=mcp)
@@ -406,7 +405,7 @@ class GeminiChat(Parser):
         if text := _new_text(message, emitted):
             self._block("assistant", text, message, emitted)
         calls = records(message.get("toolCalls"))
-        outcome = self.read_calls(calls, parts)
+        outcome = self.read_calls(calls, parts, message["id"])
         if isinstance(message.get("tokens"), dict) and not emitted.is_copy:
             self._usage(message, _chat_usage(message["tokens"]), emitted)
         if len(self.items) == events:
@@ -437,7 +436,7 @@ class GeminiChat(Parser):
 
     # -- calls --------------------------------------------------------------------------------------------------
 
-    def read_calls(self, calls: list[Line], parts: list[Line]) -> Skip:
+    def read_calls(self, calls: list[Line], parts: list[Line], message_id: str) -> Skip:
         """Read the calls of one message. They ran in parallel, so all begin before the first one ends.
 
         `parts` repeat the calls, or are their only source if the CLI rebuilt the message from the model's context."""
@@ -447,11 +446,11 @@ class GeminiChat(Parser):
             calls = calls + [call for call in called if isinstance(call.get("id"), str) and call["id"] not in listed]
         if not calls:
             return "unchanged"
-        outcomes = [self._call(call) for call in calls]
+        outcomes = [self._call(call, (message_id, index)) for index, call in enumerate(calls)]
         outcomes += [self._result(call) for call in calls if status_word(call.get("status")) or call.get("result")]
         return best([*reversed(outcomes), "unchanged"])
 
-    def _call(self, call: Line) -> Skip:
+    def _call(self, call: Line, place: Place) -> Skip:
         call_id, name, args = call.get("id"), call.get("name"), call.get("args")
         if not isinstance(call_id, str) or not isinstance(name, str):
             return self.unparsed("unknown-type", call)
@@ -465,7 +464,7 @@ class GeminiChat(Parser):
             if isinstance(args, dict) and "agent_name" not in args:
                 args = {**args, "subagent_type": name}
         status = _BEFORE_IT_RUNS.get(str(call.get("status")), "running")
-        known = self.calls.get(call_id)
+        known = self.calls.shown(call_id, name, args, place, name=canonical)
         if known is None:
             if self.calls.repeats(call_id, name, args, name=canonical, retold=True):
                 return "unchanged"
@@ -474,7 +473,7 @@ class GeminiChat(Parser):
         raw = {key: item for key, item in call.items() if key != "result" and key != "resultDisplay"}
         if known is None:
             self.ensure_turn()
-            self.calls.open(call_id, name, args, raw=raw, name=canonical, status=status, title=title)
+            self.calls.open(call_id, name, args, raw=raw, name=canonical, status=status, title=title, place=place)
             return None
         value = args if "args" in call else msgspec.UNSET
         changed = self.calls.update(known, value, raw=raw, raw_name=name, name=canonical, status=status, title=title)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Prompt, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, HookEvent, Hooks, Prompt, Store
 from tooltap.normalizers.wire.values import record
 
 _CLAUDE_USER_KEYS = {"timestamp", "tool_use_result", "isReplay", "isSynthetic", "agent_id"}
@@ -84,6 +84,7 @@ AGENTS = (
         "qwen",
         ("--output-format stream-json", "-o stream-json", "--acp"),
         "-p … --output-format stream-json",
+        answerable=("--acp", "--input-format stream-json"),
         package="@qwen-code/qwen-code",
         resume=("--resume", SESSION),
         store=Store(
@@ -105,6 +106,15 @@ AGENTS = (
             ),
             never="--input-format --prompt-interactive -i",
             stdin=True,
+        ),
+        hooks=Hooks(
+            "settings.json",
+            "PermissionRequest",
+            (
+                *map(HookEvent, ("PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "SessionEnd")),
+                HookEvent("Notification", "idle_prompt"),  # after a dialog that was left with Esc
+            ),
+            timeout_unit=1_000,
         ),
     ),
 )

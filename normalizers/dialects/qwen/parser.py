@@ -330,7 +330,7 @@ class QwenChat(Parser):
             self.uses_model(string(value.get("model")))
         parts, message_id = records(value["message"].get("parts")), string(value.get("uuid"))
         answers, calls = False, False
-        for part in parts:
+        for index, part in enumerate(parts):
             if text := string(part.get("text")):
                 is_thought = part.get("thought") is True
                 answers |= not is_thought
@@ -338,7 +338,7 @@ class QwenChat(Parser):
                 self.emit_text("reasoning" if is_thought else "assistant", text, message_id=message_id)
             elif isinstance(part.get("functionCall"), dict):
                 calls = True
-                self._call(part["functionCall"])
+                self._call(part["functionCall"], index)
         if usage := _tokens(record(value.get("usageMetadata"))):
             self.ensure_turn()
             self.emit(Usage, scope="step", request=request_id(message_id), **usage)
@@ -349,7 +349,7 @@ class QwenChat(Parser):
                 self.goes_on()
         return None if self.items else "empty"
 
-    def _call(self, call: Line) -> Skip:
+    def _call(self, call: Line, index: int) -> Skip:
         call_id, name, given = call.get("id"), call.get("name"), call.get("args")
         if not isinstance(call_id, str) or not isinstance(name, str):
             return self.unparsed("unknown-type", call)
@@ -357,7 +357,7 @@ class QwenChat(Parser):
         inner = record(given)
         if name == _PROXY and isinstance(inner.get("name"), str):
             name, given = inner["name"], inner.get("arguments")
-        skip = self.calls.show(call_id, name, given, raw=call)
+        skip = self.calls.show(call_id, name, given, raw=call, place=(None, index))
         shown = self.calls.get(call_id)
         if shown is not None and shown.name in STOPS and (task := named_task(given)) is not None:
             self.calls.remember(shown, {"task": task})

@@ -467,3 +467,43 @@ def test_tools_of_a_known_server() -> None:
     assert name("fixture__echo") == "fixture__echo"
     assert name("fixture__echo", mcp_servers=("fixture",)) == "mcp__fixture__echo"
     assert name("tooltap__render_diff") == "mcp__tooltap__render_diff"
+
+
+def spawned(call_id: str, words: str) -> dict[str, Any]:
+    """The end of a call that had spawned a subagent, with its last words."""
+    output = {"text": words, "iterations": 1, "finishReason": "completed"}
+    return event("content_end", contentType="tool", toolCallId=call_id, toolName="spawn_agent", output=output)
+
+
+def ties(*lines: dict[str, Any]) -> list[tuple[str | None, str | None]]:
+    """Each subagent and the call that had spawned it, where two ran at once. `lines`: those after their start."""
+    calls = (hook("tool_call", "a"), hook("tool_call", "a"), begins("t", "spawn_agent"), begins("u", "spawn_agent"))
+    found = read("cline-json", START, *calls, hook("agent_start", "b"), hook("agent_start", "c"), *lines)
+    return [(one.agent, one.parent) for one in of(SessionEvent, found) if one.agent is not None]
+
+
+def left(agent: str, words: str) -> tuple[dict[str, Any], ...]:
+    """The end of a subagent."""
+    return hook("agent_end", agent), event("done", reason="completed", text=words)
+
+
+def test_last_words_of_a_subagent_say_which_call_had_spawned_it() -> None:
+    """The order is that of a run of Cline 3.0.65 with two subagents at once."""
+    result = hook("tool_result", "a")
+    assert ties(*left("c", "Two."), result, spawned("u", "Two."), *left("b", "One."), result, spawned("t", "One.")) == [
+        ("c", "u"),
+        ("b", "t"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (*left("b", "Done."), *left("c", "Done."), spawned("t", "Done."), spawned("u", "Done.")),
+        (hook("agent_end", "b"), hook("agent_end", "c"), event("done", text="Done."), spawned("u", "Done.")),
+        (*left("b", "One."), spawned("t", "Another.")),
+        (*left("b", ""), spawned("t", "")),
+    ],
+)
+def test_subagent_is_of_no_call_where_its_words_do_not_tell(lines: tuple[dict[str, Any], ...]) -> None:
+    assert ties(*lines) == []
