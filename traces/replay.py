@@ -23,6 +23,7 @@ from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.events import EventHead, head_of
+from tooltap.protocol.inputs import ProcessEnd
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.recording.secrets import mask_secrets
 from tooltap.traces.recording.writer import Declared, TraceRecord
@@ -156,7 +157,8 @@ class Replay:
     def _feed(self, stream: _Stream, record: TraceRecord) -> list[Output]:
         normalizer, t = stream.normalizer, record.t
         if record.op == "close":
-            return normalizer.close(record.reason or "end", t)
+            process = ProcessEnd(record.exit, record.signal, record.stopped_by)
+            return normalizer.close(record.reason or "end", t, None if process == ProcessEnd() else process)
         if record.op == "settle":
             return normalizer.settle(t)
         if record.n <= stream.last:  # the same file was named twice

@@ -21,10 +21,11 @@ _SETS = {
     "d": string.digits,
     "w": string.ascii_letters + string.digits + "_-",
     "l": string.ascii_letters,
+    "s": string.ascii_lowercase,
     "b": string.ascii_lowercase + string.digits,
     "+": string.ascii_letters + string.digits + "+/",
 }
-_HOLE = re.compile(r"<([ahudwlb+])(\d+)>|<g>")
+_HOLE = re.compile(r"<([ahudwlsb+])(\d+)>|<g>")
 
 TOKENS = (
     "AKIA<u16>",
@@ -114,6 +115,18 @@ VALUES = (
     "'passwd' => '«<a10>!»'",
     "<password>«<a12>»</password>",
     "DB_PASSWORD=«<a14>»",
+    '$p = ConvertTo-SecureString "«<a12>»" -AsPlainText -Force',
+    "ConvertTo-SecureString -String '«<a12>»' -AsPlainText",
+    "app password: «<s4> <s4> <s4> <s4>»",
+    "SMTP_PASSWORD='«<s4> <s4> <s4> <s4>»'",
+    'MNEMONIC="«<s5> <s4> <s6> <s3> <s8> <s5> <s5> <s4> <s6> <s3> <s8> <s5>»"',
+    "seed phrase: «<s5> <s4> <s6> <s3> <s8> <s5> <s5> <s4> <s6> <s3> <s8> <s5>»",
+    "contraseña: «<a10>»",
+    "mot de passe : «<a10>»",
+    "пароль: «<a10>»",
+    "密码: «<a10>»",
+    "パスワード：«<a10>»",
+    "비밀번호=«<a10>»",
     "PGPASSWORD=«<a10>» psql -h db",
     "export MYSQL_PWD='«<a12>»'",
     '"pwd":"«<a9>»"',
@@ -203,6 +216,6 @@ def _filled(hole: re.Match[str], made: random.Random) -> str:
     if hole[1] is None:
         return "-".join("".join(made.choices(_SETS["h"], k=size)) for size in (8, 4, 4, 4, 12))
     text = made.choices(_SETS[hole[1]], k=int(hole[2]))
-    if hole[1] not in "dl":  # real ones have a digit and a letter, nearly all
+    if hole[1] not in "dls":  # real ones have a digit and a letter, nearly all
         text[len(text) // 2 :: 7] = made.choices("23456789", k=len(text[len(text) // 2 :: 7]))
     return "".join(text)

@@ -128,7 +128,10 @@ def _misfits(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 # -- baselines ----------------------------------------------------------------------------------------------------
 
-PACKAGED = Path(str(files("tooltap.traces"))) / "static" / "baselines"
+_STATIC = Path(str(files("tooltap.traces"))) / "static"
+PACKAGED = _STATIC / "baselines"
+LABELS = _STATIC / "labels.json"
+"""Dialect -> version of the build -> paths of types."""
 UNKNOWN = "unknown"
 FORMAT = 1
 ENOUGH = 5
@@ -347,6 +350,14 @@ class Baseline:
 def load(folder: Path, dialect: str | None = None) -> list[Baseline]:
     """Read the baselines of a folder, of one dialect or of all. Raises `BaselineError` and `OSError`."""
     return [Baseline.read(path.read_bytes(), str(path)) for path in sorted(folder.glob(f"{dialect or '*'}/*.json"))]
+
+
+@cache
+def labels(dialect: str) -> frozenset[str]:
+    """Return the types of lines that released builds of a dialect's agents contain, but that tooltap does not read, as
+    the paths of findings: `$<system/ui_log>`."""
+    found: dict[str, dict[str, list[str]]] = msgspec.json.decode(LABELS.read_bytes())
+    return frozenset().union(*found.get(dialect, {}).values())
 
 
 class Failure(NamedTuple):

@@ -503,6 +503,17 @@ def _may_be_items(known: Shape, found: Shape) -> bool:
     return Shape() in (known, found) or _may_be(known, found)
 
 
+def places(shape: Shape, depth: int, path: str = "$") -> Iterator[str]:
+    """Yield the paths of all tagged objects in the shape, outside arrays, down to `depth` keys."""
+    for tag, fields in shape.variants.items():
+        place = f"{path}<{tag}>" if tag else path
+        if tag:
+            yield place
+        if depth:
+            for key, below in fields.keys.items():
+                yield from places(below, depth - 1, f"{place}.{key}")
+
+
 def shapes_at(shape: Shape, path: str) -> list[Shape]:
     """The parts of the shape at the path of a change; none if no example has it."""
     shapes = [shape]

@@ -21,6 +21,7 @@ from tooltap.traces.drift.baselines import (
     Origin,
     fields_of,
     key_of,
+    labels,
     misfits,
     needed_of,
     normalizer_of,
@@ -28,7 +29,7 @@ from tooltap.traces.drift.baselines import (
     payload_shape,
 )
 from tooltap.traces.drift.drift import AgentTotals, Drift, Finding, NewFindings, Severity
-from tooltap.traces.drift.shapes import DATA_KEY, Shape, ShapeChange, example, shape_of
+from tooltap.traces.drift.shapes import DATA_KEY, Shape, ShapeChange, example, places, shape_of
 from tooltap.traces.fixtures.keys import RawNames
 from tooltap.traces.recording.reader import TracedStream
 
@@ -42,6 +43,8 @@ MAX_UNPARSED = 0.1
 """A larger share of unparsed lines is an alarm, whatever the reason, in streams of at least …"""
 MIN_LINES = 20
 """… this many lines."""
+LABELLED = 3
+"""Keys down to which an object of a line may have the label of a released build."""
 ALARMING_REASONS = ("unknown-type", "parser-error")
 OF_FAILURES = frozenset({"errorMessage"})
 """Fields of canonical results that describe an error."""
@@ -104,8 +107,17 @@ class StreamWatch:
         self._is_choosing = version is None
         self._is_ephemeral = False
         """Whether the agent calls the current line ephemeral: it says nothing that matters later."""
-        self._unanswered: list[Any] = []
-        """Fields of the synthetic results of calls in the turn that is ending."""
+        self._object: dict[str, Any] | None = None
+        """The last object of the current line that is the agent's."""
+        self._is_clients = False
+        """Whether the client wrote the current line."""
+        self._harmless = 0
+        """Number of unparsed lines that are no drift: the client's, and those of a type that released builds
+        contain."""
+        self._unanswered: list[Produced] = []
+        """Synthetic results of calls in the turn that is ending."""
+        self._missing: dict[str, Produced] = {}
+        """Event id -> synthetic result in a turn that was completed, as long as the real one may come late."""
         self._names = RawNames()
         self._has_yielded = not YIELD.isdisjoint(normalizer.statistics.kinds)
         """Whether the stream gave a message, reasoning or a call, or a failed turn explains why it did not."""
@@ -131,7 +143,7 @@ class StreamWatch:
             place = f"{self._normalizer.context.stream}:{self._normalizer.lines}"
             is_lost = is_unknown and not self._is_ephemeral
             self._held += [_Sample(value, shape_of(value), is_lost, place) for value in due]
-        self._is_ephemeral = False
+        self._is_ephemeral, self._is_clients, self._object = False, False, None
         if self._held:
             is_long = len(self._held) >= HELD or self._normalizer.statistics.bytes >= HELD_BYTES
             if not self._is_choosing or self._version is not None or is_long:
@@ -174,6 +186,7 @@ class StreamWatch:
     def finish_part(self) -> Watched:
         """Compare all lines that were read, and return the observations, for `adopt` in another process."""
         self._let_go()
+        self._report_missing()
         return Watched(self._version, self._closest, self._has_yielded, self._dropped)
 
     def adopt(self, normalizer: StreamNormalizer, found: NewFindings, watched: Watched) -> None:
@@ -190,6 +203,7 @@ class StreamWatch:
     def close(self) -> None:
         """Finish the stream."""
         self._let_go()
+        self._report_missing()
         self.account()
         self._look_for_silence(self._drift.silent_lines)
 
@@ -197,8 +211,10 @@ class StreamWatch:
 
     def _sample(self, value: dict[str, Any], direction: Direction | None) -> None:
         self._is_ephemeral = value.get("ephemeral") is True  # as Copilot (1.0) calls its lines
+        self._is_clients = direction == "in"
         if direction not in (None, "out"):  # lines of the client are not drift of the agent
             return
+        self._object = value
         word = value.get("type")
         keys = (self._version, word if type(word) is str else None, *value)
         if self._drift.is_sampled(hash(keys)) and self._drift.is_due(_signature(value)):
@@ -219,19 +235,40 @@ class StreamWatch:
         if state == "started" or event.fields.provisional:
             return
         self._has_yielded |= state == "failed" and not event.synthetic
-        for result in self._unanswered if state == "completed" and not event.synthetic else ():
+        self._report_missing()
+        if state == "completed" and not event.synthetic:
+            self._missing = {result.id: result for result in self._unanswered}
+        self._unanswered.clear()
+
+    def _report_missing(self) -> None:
+        """Report calls of an earlier turn whose results have not come until now."""
+        missing, self._missing = self._missing, {}
+        for result in missing.values():
             self._dropped += 1
             text = "a call has no result, but its turn was completed"
-            self._report("alarm", "dropped-result", result.name, text, result.call_id, event.event)
-        self._unanswered.clear()
+            call = cast("ToolResult", result.event)  # its fields are dropped once it is stored
+            self._report("alarm", "dropped-result", call.name, text, call.call_id, call)
 
     def _count_unparsed(self, event: Produced) -> None:
         statistics, reason = self._normalizer.statistics, event.fields.reason
-        is_broken = statistics.lines >= MIN_LINES and statistics.unparsed > MAX_UNPARSED * statistics.lines
+        if self._is_clients or self._is_labelled():
+            self._harmless += 1
+            whose = "the client" if self._is_clients else "a release"
+            text = f"lines of {whose} that are not read"
+            self._report("notice", "unparsed", f"{reason} of {whose}", text, event.fields.text, event.event)
+            return
+        unparsed = statistics.unparsed - self._harmless
+        is_broken = statistics.lines >= MIN_LINES and unparsed > MAX_UNPARSED * statistics.lines
         is_lost = reason.startswith(ALARMING_REASONS) and not self._is_ephemeral
         severity: Severity = "alarm" if is_broken or is_lost else "notice"
         text = "lines that cannot be parsed"
         self._report(severity, "unparsed", reason, text, event.fields.text, event.event, whole=is_broken)
+
+    def _is_labelled(self) -> bool:
+        known = labels(self._normalizer.dialect or UNKNOWN)
+        if self._object is None or not known:
+            return False
+        return not known.isdisjoint(places(shape_of(self._object), LABELLED))
 
     def _count_call(self, event: Produced) -> None:
         self._has_yielded = True
@@ -242,9 +279,10 @@ class StreamWatch:
 
     def _count_result(self, event: Produced) -> None:
         if not event.synthetic:
+            self._missing.pop(event.fields.replaces or "", None)
             self._count_payload(event, event.fields.output)
         elif event.fields.status == "interrupted" and not event.replay:
-            self._unanswered.append(event.fields)
+            self._unanswered.append(event)
 
     def _count_payload(self, event: Produced, payload: dict[str, Any] | None) -> None:
         if payload is not None and self._drift.is_due(hash((event.kind, event.provider, event.tool, *payload))):
@@ -255,6 +293,8 @@ class StreamWatch:
     def _compare_line(self, agent: Origin, sample: _Sample) -> None:
         closest = self._closest if self._version is None else None
         for change in self._drift.changes(agent, sample.shape, closest=closest):
+            if change.kind == "new-variant" and change.path in labels(agent.dialect):
+                continue
             shown = _shown(example(sample.value, change.path))
             severity, text, now = _severity(change, sample.is_lost), _text(change), _now(change)
             found = Finding(severity, change.kind, *agent, change.path, text, shown, sample.place, now=now)

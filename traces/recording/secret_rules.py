@@ -11,6 +11,7 @@ reaches from one quote to the matching quote, or contains none.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -120,7 +121,7 @@ _NOT_SECRET = tuple(
 """Words that, right before the literal in a name, mean that the value is not secret: `public_key`."""
 _SUFFIX = re.compile(
     rb"(?i)[_.-]?(?:s|id|ids|name|names|type|types|count|counts|url|uri|endpoint|file|path|dir|env|var|field|fields|length|len|size"
-    rb"|limit|expiry|expires\w*|ttl|ref|arn|version|manager|provider|store|usage|budget|policy|scopes?|hint|label|format|"
+    rb"|limit|expiry|expires\w*|ttl|ed|es|ing|ref|arn|version|manager|provider|store|usage|budget|policy|scopes?|hint|label|format|"
     rb"prompt|hash_algo\w*|algorithm|input|stdin|is\w*|required|enabled|valid\w*|status|state|error|errors|index|source|details?|mode|kind)\b"
 )
 _PLACEHOLDER = re.compile(
@@ -133,6 +134,8 @@ _PLACEHOLDER = re.compile(
     rb"|default|disabled|enabled|auto|user|username|value|invalid|missing|expired|return|await|example|test|prompt|env|file|stdin)"
 )
 _LETTERS_AND_MORE = re.compile(rb"(?=[^A-Za-z]*+[A-Za-z])[^0-9!@#$%^&*?~]*+[0-9!@#$%^&*?~]")
+_FOUR_GROUPS = re.compile(rb"[a-z]{4}(?: [a-z]{4}){3}(?![^\"'`\\\s,;])")
+"""A password of an app as Google shows it: four groups of four letters."""
 _DIGITS = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
@@ -196,6 +199,8 @@ def _value(text: bytes, start: int, end: int, named: Named) -> Span | None:
         value = text[opening.end() : closing]
         hides = _hides(value, named.strong) and (named.sure or _mixed(value))
         return (opening.end(), closing, named.kind) if hides else None
+    if named.strong and named.sure and (groups := _FOUR_GROUPS.match(text, start, end)):
+        return start, groups.end(), named.kind
     bare = _BARE.match(text, start, min(end, start + MAX_JUDGED_NAMED))
     if bare is None:
         return None
@@ -252,6 +257,8 @@ def _hides(value: bytes, strong: bool) -> bool:
         return False
     value = value[:MAX_JUDGED_NAMED]
     if b" " in value or b"\\n" in value:
+        if strong and _FOUR_GROUPS.fullmatch(value):
+            return True
         return strong and len(value) < 64 and any(48 <= one < 58 for one in value) and value.count(b" ") < 4
     least = LEAST_ENTROPY if len(value) < 32 else LEAST_OF_LONG
     if strong:
@@ -418,6 +425,25 @@ def _of_pattern(kind: str, pattern: bytes, least: float = 0.0, placeholders: boo
     return look
 
 
+_BACKWARDS_IN_KEY = re.compile(
+    rb"(?:(?:[nr]\\{1,8}|[\r\n]){1,4}(?:[A-Za-z0-9+/=](?!\\)){1,100}(?=[nr]\\|[\r\n\"'`]|\Z)){1,400}"
+)
+"""Lines of Base64, read from their end."""
+MAX_KEY = 16_000
+
+
+def _end_of_key(text: bytes, start: int, end: int) -> Span | None:
+    """Look up the lines before the last one of a private key, whose first one is missing, as `tail` prints it."""
+    if not _KEY_END.match(text, start, end):
+        return None
+    before = _BACKWARDS_IN_KEY.match(text[max(0, start - MAX_KEY) : start][::-1])
+    return None if before is None or before.end() < MIN_KEY_END else (start - before.end(), start, "private-key")
+
+
+_KEY_END = re.compile(rb"-----END (?:[A-Z0-9]{2,10} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+MIN_KEY_END = 16
+
+
 def _literal(stored: str | list[Any], caseless: bool) -> Literal:
     if isinstance(stored, str):
         return Literal(stored.encode(), caseless)
@@ -435,6 +461,7 @@ def rules() -> tuple[SecretRule, ...]:
         least = LEAST_OF_OWN if kind in ("key", "token") else 0.0
         texts = tuple(Literal(one.lower(), True) if one.islower() else Literal(one, False) for one in literals)
         found.append(SecretRule(kind, texts, _of_pattern(kind, pattern, least), pattern, 1))
+    found.append(SecretRule("private-key", (Literal(b"-----END ", False),), _end_of_key, None, 1))
     for line in table:
         kind, least, exact, literals, pattern = orjson.loads(line)
         texts = tuple(_literal(one, not exact) for one in literals)
@@ -463,6 +490,21 @@ _PRIVATE_KEY = (
 _VALUE = rb"(?=[^\s\"'\\]{0,100}?[0-9])(?=[^\s\"'\\]{0,100}?[A-Za-z])[A-Za-z0-9+/=_.~-]"
 """A character of a value that contains a letter and a digit. The pattern that uses it adds the repetition."""
 _RUN = rb"[^\s\"'`\\,;<>(){}\[\]]"
+
+_ELSEWHERE = (
+    *("contraseña", "senha", "parola", "hasło", "heslo", "jelszó", "lösenord", "adgangskode", "wachtwoord", "şifre"),
+    *("mot de passe", "пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "暗証番号", "비밀번호"),
+)
+"""“Password” in other languages. The stem of the English word finds the German and the Norwegian one, too."""
+
+
+def _literals(word: str) -> tuple[bytes, ...]:
+    """Return a word in UTF-8, and as JSON may escape it, up to four times."""
+    escaped = json.dumps(word).strip('"')
+    return tuple(dict.fromkeys([word.encode(), *(escaped.replace("\\", "\\" * n).encode() for n in (1, 2, 4, 8))]))
+
+
+_JOINTS = (b"", b"_", b"-", b" ")
 
 OWN: tuple[tuple[str, tuple[bytes, ...], bytes], ...] = (
     ("private-key", (b"-----BEGIN ",), _PRIVATE_KEY),
@@ -593,6 +635,38 @@ OWN: tuple[tuple[str, tuple[bytes, ...], bytes], ...] = (
         + rb"{1,8}(?:password|passwd)"
         + _SPACE
         + rb"{1,8}([^\s\"\\]{3,200})",
+    ),
+    (
+        "password",
+        tuple(literal for word in _ELSEWHERE for literal in _literals(word)),
+        rb"[^\s\"'`:=\xef]{1,120}?(?: de passe)?"
+        + _QUOTE
+        + rb"[ ]{0,2}(?:[:=]|\xef\xbc\x9a|\\+uff1a)[ ]{0,2}"
+        + _QUOTE
+        + rb"((?="
+        + _RUN
+        + rb"{0,60}?[0-9!@#$%^&*?~])(?="
+        + _RUN
+        + rb"{0,60}?[A-Za-z])"
+        + _RUN
+        + rb"{6,200})",
+    ),
+    (
+        "password",
+        (b"convertto-securestring ",),
+        rb"(?i:convertto-securestring)[ ]{1,4}(?:(?i:-string)[ ]{1,4})?\\*[\"']([^\s\"'\\$][^\"'\\]{3,200})",
+    ),
+    (
+        "seed-phrase",
+        (
+            b"mnemonic",
+            *(one + joint + b"phrase" for one in (b"seed", b"recovery") for joint in (b"", b"_", b"-", b" ")),
+        ),
+        rb"[A-Za-z_ -]{8,32}"
+        + _QUOTE
+        + rb"[ ]{0,2}[:=][ ]{0,2}"
+        + _QUOTE
+        + rb"((?:[a-z]{3,8} ){11}(?:[a-z]{3,8} ){0,12}[a-z]{3,8})(?![A-Za-z])",
     ),
     ("password", (b"sshpass ",), rb"sshpass +-p *" + _QUOTE + rb"([^\s\"'\\$]{3,200})"),
     (

@@ -115,6 +115,8 @@ def find_secrets(text: bytes, ends: Sequence[int] | None = None) -> list[Span]:
             continue
         rule = rule_of[number]
         span = rule.look(text, start, end)
+        if span is not None and span[0] < begin:  # a lookup backwards, beyond the line
+            span = (begin, *span[1:]) if begin < start else None
         if span is not None and not text.startswith(MASK, span[0]) and not begins_in_escape(text, span[0]):
             found.append(span)
             until = span[1]

@@ -32,7 +32,13 @@ from tooltap.protocol.inputs import Direction
 from tooltap.traces.recording.own_file import open_own, open_special, without_planted_links
 from tooltap.traces.recording.secrets import mask_lines
 
-WIRE_NAMES = {"agent_version": "agentVersion", "declared": "told", "size": "bytes", "mcp_servers": "mcpServers"}
+WIRE_NAMES = {
+    "agent_version": "agentVersion",
+    "declared": "told",
+    "size": "bytes",
+    "mcp_servers": "mcpServers",
+    "stopped_by": "stoppedBy",
+}
 
 
 class Declared(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True, rename=WIRE_NAMES):
@@ -77,6 +83,10 @@ class TraceRecord(msgspec.Struct, kw_only=True, omit_defaults=True, rename=WIRE_
     """How many lines were lost."""
     reason: str | None = None
     """Why lines were lost, or why the stream ended."""
+    exit: int | None = None
+    signal: str | None = None
+    stopped_by: Literal["client"] | None = None
+    """How the agent's process ended, with the stream: the fields of `ProcessEnd`."""
 
     @property
     def raw(self) -> bytes:

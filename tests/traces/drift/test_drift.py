@@ -201,6 +201,48 @@ def test_change_is_reported_with_version_place_and_example(case: Case, tmp_path:
     assert "parser-error" not in json.dumps(report["findings"])
 
 
+def tapped(path: Path, *lines: tuple[str, dict[str, Any]]) -> Path:
+    records = [{"dir": way, "t": number, "line": line} for number, (way, line) in enumerate(lines)]
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in records))
+    return path
+
+
+def test_what_a_client_writes_wrongly_is_no_drift_of_the_agent(tmp_path: Path) -> None:
+    prompt = {"type": "user", "message": {"role": "user", "content": "Hi."}}
+    wrong = [("in", {"subtype": "interrupt"}), ("in", {"type": "bogus"})]
+    recorded = tapped(tmp_path / "s.jsonl", ("in", prompt), *wrong, ("out", {"type": "bogus"}))
+    _, report = drift(recorded, "--dialect", "claude-stream")
+
+    found = [one for one in report["findings"] if one["kind"] == "unparsed"]
+    assert [(one["severity"], one["count"], one["first"]) for one in found] == [
+        ("notice", 2, "s:2"),
+        ("notice", 1, "s:4"),
+    ]
+
+
+def test_result_that_comes_after_its_turn_is_not_dropped(tmp_path: Path) -> None:
+    def update(number: int, **fields: Any) -> tuple[str, dict[str, Any]]:
+        told = {"toolCallId": f"c{number}", **fields}
+        return "out", {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s1", "update": told}}
+
+    def lines(number: int, *, late: bool) -> list[tuple[str, dict[str, Any]]]:
+        asked = {"sessionId": "s1", "prompt": [{"type": "text", "text": "Go"}]}
+        call = {"sessionUpdate": "tool_call", "kind": "execute", "title": "ls", "rawInput": {"command": "ls"}}
+        done = {"sessionUpdate": "tool_call_update", "status": "completed", "rawOutput": {"output": "a"}}
+        return [
+            ("in", {"jsonrpc": "2.0", "id": number, "method": "session/prompt", "params": asked}),
+            update(number, **call),
+            ("out", {"jsonrpc": "2.0", "id": number, "result": {"stopReason": "end_turn"}}),
+            *([update(number, **done)] if late else []),
+        ]
+
+    for late in (True, False):
+        recorded = [line for number in range(4) for line in lines(number, late=late)]
+        _, report = drift(tapped(tmp_path / "s.jsonl", *recorded), "--dialect", "acp")
+        dropped = [one["count"] for one in report["findings"] if one["kind"] == "dropped-result"]
+        assert dropped == ([] if late else [4])
+
+
 def test_change_of_a_single_line_is_a_notice(tmp_path: Path) -> None:
     source = FIXTURES / "codex-exec/codex-0.169/shell-fails.jsonl"
     last, done = tmp_path / "last.jsonl", False

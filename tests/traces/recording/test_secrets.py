@@ -100,6 +100,27 @@ def test_private_key_with_line_numbers_or_truncated_is_masked() -> None:
     assert mask_secrets(json.dumps([KEY[:200]]).encode()) == b'["[masked private-key]"]'
 
 
+@pytest.mark.parametrize("nested", range(3))
+def test_end_of_a_private_key_is_masked(nested: int) -> None:
+    """As `tail` prints it: its first line is missing."""
+    before, tail = "$ tail -3 id_rsa\n", KEY.partition("\n")[2]
+    line = before + tail + "\nand on"
+    for _ in range(nested):
+        line = json.dumps({"text": line})
+    masked = mask_secrets(line.encode()).decode()
+    for _ in range(nested):
+        masked = json.loads(masked)["text"]
+
+    end = tail.rpartition("\n")[2]
+    assert masked == f"{before}[masked private-key]{end}\nand on"
+
+
+def test_end_of_a_private_key_masks_nothing_of_the_line_before() -> None:
+    lines = [b"QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo=", b"-----END PRIVATE KEY-----"]
+
+    assert mask_lines(lines) == [mask_secrets(line) for line in lines] == lines
+
+
 def test_bodies_are_masked_unless_they_are_binary() -> None:
     binary = b"\xff" + GITHUB.encode()
 
@@ -117,6 +138,9 @@ def test_bodies_are_masked_unless_they_are_binary() -> None:
         "the bearer authentication_or_authorization, Cookie: none, docker run -u 1000:1000 image",
         "https://example.com:8080/a@b ssh://git@host/x",
         "call_0123456789abcdef0123456789abcdef toolu_01AbCdEfGhIjKlMnOpQrStUv",
+        'tests_passed = "12 of 14", assertTrue(test_passed, "all 9 is well"); password: this is what users type here',
+        "contraseña: necesaria. пароль: нужен 1. Die Passwörter: 密码：必填 口令 parola: yes mnemonic: lw, sw",
+        "-----END PRIVATE KEY----- ends a key, as -----END CERTIFICATE----- ends QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo=",
         "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
         "skill sk-learn task-force desk-proj token_count: 123456789012 tokenUrl: https://example.com/abc123def456",
         '{"type":"password","title":"Password","token_type":"Bearer","secret":true,"key":"session_0123456789abcdef"}',

@@ -137,6 +137,7 @@ OTHERWISE = {
     "daemon/system/loop.py": "standard error, opened once more",
     "daemon/system/listener.py": "a lock holds the process id, for a message",
     "daemon/system/failpoints.py": "only tests set it",
+    "daemon/taps/hooks/run.py": "the device for nothing, as the streams of a process that outlives the hook",
     "cli/common/printing.py": "the null device",
     "daemon/views/rewriter.py": "texts for one command, in a temporary folder",
     "daemon/export/source.py": "output bodies in a temporary folder",
@@ -146,7 +147,7 @@ OTHERWISE = {
     "cli/manage/demo.py": "a log in a temporary folder",
     "clients/python/subscribe_async.py": "written beside and renamed: an example uses nothing but the client",
     "daemon/taps/mcp/keeper.py": "files of the system's control groups",
-    "daemon/taps/child.py": "the null device and the terminal",
+    "daemon/taps/pipes.py": "the null device",
 }
 """Modules that write files in another way, and why they may."""
 WRITING = frozenset("wax+")
