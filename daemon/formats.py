@@ -11,6 +11,9 @@ MOST_DOLLARS = 1e9
 PLACES = 9
 """Decimal places of a sum of costs in dollars; more are errors of addition."""
 
+NOT_INDEXED = "of long texts only the beginning and the end are searched"
+"""What a search that found nothing says of the index."""
+
 
 def counted(number: int, one: str, several: str | None = None) -> str:
     """`1 event`, `1,200 events`. `several`: a plural that is not `one` with an s."""
@@ -32,7 +35,8 @@ def dollars(cost: float | None, digits: int = 2, *, is_bound: bool = False) -> s
 
 def is_cost_bound(row: Mapping[str, Any]) -> bool:
     """Whether the cost in a reply's row is a lower bound: it is estimated from tokens that are one."""
-    return bool(row.get("costEstimated") and row.get("estimatedOutputTokens"))
+    is_estimate = row.get("costUsd") is not None and row.get("costEstimated")
+    return bool(is_estimate and row.get("estimatedOutputTokens"))
 
 
 def cost_word(estimated: bool | None, is_bound: bool | None) -> str:
@@ -127,11 +131,12 @@ def distinct_title(title: str | None, name: str) -> str:
 
 
 _MARKS = re.compile(
-    r"^[ \t]{0,3}(?:#{1,6}[ \t]+|(?:```|~~~)[^\n]*(?:\n|\Z))|(?<!\w)\*\*(?=\S)([^*\n]*[^*\s])\*\*(?!\w)",
+    r"^[ \t]{0,3}(?:#{1,6}[ \t]+|(?:```|~~~)[^\n]*(?:\n|\Z))"
+    r"|`([^`\n]+)`|(?<!\w)\*\*(?=\S)([^*\n]*[^*\s])\*\*(?!\w)",
     re.MULTILINE,
 )
 
 
 def without_marks(text: str) -> str:
-    """Markdown as it reads where it is not rendered: without the marks of headings, code blocks and bold text."""
-    return _MARKS.sub(lambda found: found[1] or "", text)
+    """Markdown as it reads where it is not rendered: without the marks of headings, code and bold text."""
+    return _MARKS.sub(lambda found: found[1] or (found[2] or "").replace("`", ""), text)

@@ -13,13 +13,15 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.normalizers.core.answers import Outcome
 from tooltap.normalizers.core.items import OutputChunk, Produced
+from tooltap.protocol.answers import ForAgent
 from tooltap.protocol.events import EventHead, head_of
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.frames import ChangedFilesRequest, UsageRequest
@@ -89,6 +91,43 @@ class StoredEvent(_Stored):
         return head
 
 
+class Dispatch(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """An answer, a prompt or an interrupt that was journaled for the agent of a stream."""
+
+    id: str
+    """Id of its frame."""
+    what: Literal["answer", "prompt", "interrupt", "raw"]
+    """`raw`: what a program has worded itself; only told of."""
+    session: str
+    by: str
+    """Who sent it, and how it came."""
+    ts: int
+    """When it was journaled, in ms since the epoch."""
+    frame: ForAgent | None
+    """What the publisher is to write; None once it has written it."""
+    masked: bool = False
+    """Secrets in the frame are masked, as in all that is stored: only the daemon that journaled it can send it."""
+    key: str | None = None
+    """Prompts: the key by which the client sends it only once."""
+    permission_id: str = ""
+    """Answers: the request, and what was chosen."""
+    seq: int = 0
+    """`seq` of the event that asks."""
+    call_id: str | None = None
+    agent: str | None = None
+    """The subagent that asks, the call that spawned it, and its turn."""
+    parent: str | None = None
+    turn: str | None = None
+    responds: str | None = None
+    """`response_key` of the agent's request."""
+    outcome: Outcome = "allowed"
+    option_id: str | None = None
+    remembers: str | None = None
+    """What will be allowed, or denied, from now on."""
+    settled: Literal["", "answered", "expired"] = ""
+    """How the agent's question has ended, while the publisher has not said whether it has written this answer."""
+
+
 class StreamInfo(msgspec.Struct, kw_only=True):
     """The options a stream was opened with, and its position."""
 
@@ -152,6 +191,16 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """While `tooltap journal import` restores the stream: how many of its events it has written."""
     unsettled: bool = False
     """Something is held back, or a turn may have ended: to be settled if the stream stays silent."""
+    daemon: str = ""
+    """The daemon to which the publisher is, or was last, connected."""
+    takes_answers: bool = False
+    """Whether that publisher writes to its agent what clients send."""
+    answers: dict[str, Dispatch] = {}
+    """Pending permission -> the answer that was the first."""
+    sent: dict[str, Dispatch] = {}
+    """Prompts and interrupts by id: those that are not delivered, and the latest that have a key."""
+    told: int = 0
+    """Number of notices about answers, prompts and interrupts."""
     statistics: Statistics
     updated: int = 0
     """Milliseconds since the epoch of the last commit."""
@@ -327,6 +376,8 @@ class Journal(ABC):
         self.on_reset: Callable[[], None] = lambda: None
         """Called in the event loop when the journal was replaced by another one: `id` has changed, and every earlier
         `seq` is invalid."""
+        self.on_ask: Callable[[bytes], Awaitable[bytes]] | None = None
+        """Answers requests of other daemons that use the journal. Must not raise."""
         self.on_skip: Callable[[int], None] = lambda _: None
         """Called in the event loop with a `seq`: up to it, `on_commit` will not be called again. Events not passed to
         it are deleted or damaged, or its call failed."""
@@ -337,7 +388,8 @@ class Journal(ABC):
     @property
     @abstractmethod
     def oldest(self) -> int:
-        """`seq` of the oldest event stored; `latest + 1` if there is none."""
+        """`seq` of the oldest event stored, or that should be: what is missing before it is damaged, not deleted. If
+        there is none, `latest + 1`."""
 
     @property
     @abstractmethod
@@ -446,6 +498,16 @@ class Journal(ABC):
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None: ...
 
+    async def ask_daemon(self, daemon: str, request: bytes, timeout: float) -> bytes | None:
+        """Send a request to another daemon that uses the journal, which answers it with its `on_ask`. Returns the
+        answer; None if that daemon does not answer within `timeout` seconds."""
+        return None
+
+    async def is_current(self, info: StreamInfo) -> bool:
+        """Whether a stream that this daemon has loaded, or begun, as `info` has no commits of other daemons since.
+        Raises `JournalError`."""
+        return True
+
     async def daemons(self) -> set[str]:
         """The daemons that use the journal now, this one among them. Raises `JournalError`."""
         return {self.daemon}
@@ -499,6 +561,9 @@ class Journal(ABC):
     def problem(self) -> str:
         """One sentence on what the journal waits for, or why it cannot store anything; empty if all is well."""
         return ""
+
+    def check_files(self) -> None:  # noqa: B027 -- only a journal in a file has some
+        """Log it if the journal's files are not where they were: called every few seconds."""
 
     def stop_waiting(self) -> None:  # noqa: B027 -- only a journal that is elsewhere waits
         """Fail all calls that wait for an unreachable journal with a `JournalError`: the daemon is shutting down."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
+import socket
 import subprocess
 import sysconfig
 import time
@@ -17,23 +17,32 @@ from tests.daemon.running import TIMEOUT
 PROGRAM = Path(sysconfig.get_path("scripts")) / "nats-server"
 
 
+def reserved() -> socket.socket:
+    """Return a socket that is bound to a free port and does not listen: a server can listen there, also after a
+    restart, and nobody else gets the port for a socket that names none."""
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind(("127.0.0.1", 0))
+    return one
+
+
 class NatsServer:
     """A nats-server process with its files in `directory`; `options` are added to its command line. Raises
     `RuntimeError` if it does not start."""
 
     def __init__(self, directory: Path, *options: str, jetstream: bool = True) -> None:
         self.directory = directory
+        self._reserved = reserved()
         self.options = ("-js", "-sd", str(directory / "js"), *options) if jetstream else options
         self.url = ""
         self._process: subprocess.Popen[bytes]
         self.start()
 
     def start(self) -> None:
-        """Start on a free port the first time, later on the same one. The log goes to a file: a pipe that nobody reads
-        would block the server."""
+        """Start, again at the same address. The log goes to a file: a pipe that nobody reads would block the server."""
         log = self.directory / "server.log"
-        port = self.url.rpartition(":")[2] or "-1"
-        command = [str(PROGRAM), "-a", "127.0.0.1", "-p", port, *self.options]
+        port = self._reserved.getsockname()[1]
+        command = [str(PROGRAM), "-a", "127.0.0.1", "-p", str(port), *self.options]
         with log.open("wb") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output)
         deadline = time.monotonic() + TIMEOUT
@@ -41,9 +50,7 @@ class NatsServer:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(said)
             time.sleep(0.002)
-        listening = re.search(r"client connections on (\S+)", said)
-        assert listening is not None
-        self.url = f"nats://{listening[1]}"
+        self.url = f"nats://127.0.0.1:{port}"
 
     def stop(self) -> None:
         """Stop gracefully, as an operator does: all data is written to disk."""
@@ -69,3 +76,4 @@ class NatsServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+        self._reserved.close()

@@ -91,6 +91,8 @@ def test_lower_bound_of_tokens_is_rounded_down(number: int, shown: str, in_termi
         ("## Plan\nSee:\n```python\nx = 2**3**4\n```\nDone.", "Plan\nSee:\nx = 2**3**4\nDone."),
         ("#hashtag and f(**a, **b), 2 ** 3, ***", "#hashtag and f(**a, **b), 2 ** 3, ***"),
         ("~~~\n", ""),
+        ("Run `make **all**` or **`make x` now**.", "Run make **all** or make x now."),
+        ("one ` alone", "one ` alone"),
     ],
 )
 def test_markdown_that_is_not_rendered(text: str, shown: str) -> None:

@@ -69,6 +69,19 @@ class Commits:
         """Forget all chains: the journal was replaced."""
         self._chains.clear()
 
+    async def is_current(self, info: StreamInfo) -> bool:
+        """Whether the stream's last message is the one at which it was loaded, or of the chain since. Raises
+        `AwayError`, `JournalError`."""
+        last = await self._messages.last(info.stream)
+        if last is None or last.seq == info.position:
+            return True
+        found = self._messages.part(last)
+        return found is None or (self.is_own(found) and found.stream_info().position == info.position)
+
+    def is_own(self, part: CommitPart) -> bool:
+        """Whether this daemon has made a commit."""
+        return part.commit.startswith(f"{self._daemon}/")
+
     async def store(self, commit: Commit, parts: list[CommitPart]) -> int:
         """Store the messages and return the sequence of the last. Waits while the server is away. Raises
         `StreamConflictError`, `JournalError`."""
@@ -112,7 +125,7 @@ class Commits:
 
     def _continues(self, found: CommitPart, commit: Commit) -> bool:
         """Whether the stream's last message, `found`, is the end of the chain that the commit extends."""
-        if not (found.is_last and found.commit.startswith(f"{self._daemon}/")):
+        if not (found.is_last and self.is_own(found)):
             return False
         info = found.stream_info()
         return (info.position, info.lines) == (commit.info.position, commit.base_lines)

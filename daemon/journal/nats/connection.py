@@ -66,6 +66,8 @@ NO_STREAM = 10059
 NO_ROOM = {10023, 10077}
 """NATS error codes of a full server, stream, or disk: retrying is no use."""
 
+ASKED_AT_ONCE = 64
+"""Most requests of other daemons that are answered at once."""
 BATCH_MESSAGES = 1_000
 NOT_FOUND = 404
 NOTHING_ANSWERS = "503"
@@ -188,6 +190,12 @@ class Connection:
         """Time of the last answer, by the event loop's clock."""
         self._reopening: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._serves: tuple[str, Callable[[bytes], Awaitable[bytes]]] | None = None
+        self._serving: NatsClient | None = None
+        """The client that has subscribed to the subject of `serve`."""
+        self._asked: set[asyncio.Task[None]] = set()
+        """Requests of others that are being answered."""
+        self._asked_at_once = asyncio.Semaphore(ASKED_AT_ONCE)
 
     @classmethod
     async def open(cls, place: NatsPlace) -> Self:
@@ -221,7 +229,7 @@ class Connection:
     async def close(self) -> None:
         self._closed.set()
         self._ready.set()  # wakes `retry`, which sees `_closed`
-        tasks = [task for task in (self._reopening, self._watching) if task is not None]
+        tasks = [task for task in (self._reopening, self._watching, *self._asked) if task is not None]
         for task in tasks:
             task.cancel()
         await self._client.end()
@@ -417,6 +425,47 @@ class Connection:
             raise
         return StoredMessage(message["seq"], message["subject"], base64.b64decode(message.get("data", "")))
 
+    # -- between daemons ----------------------------------------------------------------------------------------
+
+    async def ask(self, subject: str, data: bytes, timeout: float) -> bytes | None:
+        """Ask whoever serves a subject. Returns None if nobody does, or answers in time."""
+        try:
+            message = await self._client.request(subject, data, timeout=timeout)
+        except (nats.errors.Error, TimeoutError, OSError):
+            return None
+        return bytes(message.data)
+
+    async def serve(self, subject: str, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
+        """Answer the requests on a subject, on this connection and on later ones."""
+        self._serves = subject, answer
+        await self._serve()
+
+    async def _serve(self) -> None:
+        client = self._client
+        if self._serves is None or self._serving is client:
+            return
+        self._serving = client
+        subject, answer = self._serves
+
+        async def reply(message: Msg) -> None:
+            try:
+                data = await answer(message.data)
+                with suppress(nats.errors.Error, TimeoutError, OSError):  # whoever asks gives up
+                    await client.publish(message.reply, data)
+            finally:
+                self._asked_at_once.release()
+
+        async def asked(message: Msg) -> None:
+            await self._asked_at_once.acquire()
+            task = asyncio.create_task(reply(message))
+            self._asked.add(task)
+            task.add_done_callback(self._asked.discard)
+
+        try:
+            await client.subscribe(subject, cb=asked)
+        except (nats.errors.Error, OSError):  # it is lost again, and the next connection subscribes
+            self._serving = None
+
     # -- requests -----------------------------------------------------------------------------------------------
 
     async def _request(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> dict[str, Any]:
@@ -529,6 +578,7 @@ class Connection:
         self._last_answer_at = asyncio.get_running_loop().time()
         self.reconnected.set()
         self._ready.set()
+        await self._serve()
 
     async def _disconnected(self, client: NatsClient) -> None:
         if client is self._client:

@@ -148,6 +148,9 @@ class NatsJournal(Journal):
         try:
             journal = cls(connection, clock, Memory(memory))
             await connection.retry(journal._check, timeout=place.options.connect_timeout)
+            await connection.serve(journal._asking(journal.daemon), journal._answer)
+            # Before its first commit: others take the streams of a daemon without a heartbeat for suspended.
+            await connection.retry(journal._state.send_heartbeat, timeout=place.options.connect_timeout)
         except BaseException:
             await connection.close()
             raise
@@ -405,7 +408,7 @@ class NatsJournal(Journal):
         """Whether this daemon was the last to commit to the stream."""
         last = await self._messages.last(stream)
         part = None if last is None else self._messages.part(last)
-        return part is not None and part.commit.startswith(f"{self.daemon}/")
+        return part is not None and self._writer.is_own(part)
 
     async def store_note(self, name: str, data: bytes) -> None:
         await self._connection.retry(self._state.put_note, name, data)
@@ -548,16 +551,47 @@ class NatsJournal(Journal):
     async def open_calls(
         self, session: str | None = None, stream: str | None = None
     ) -> dict[str, list[dict[str, Any]]]:
-        if stream is not None and (own := self._rows.get(stream)) is not None:
-            rows = [own.row]
+        if stream is not None:
+            row = await self._current_row(stream)
+            rows = [] if row is None else [row]
         else:
             rows = await self._connection.retry(self._state.rows)
         return open_calls_of(rows, session, stream)
+
+    async def _current_row(self, stream: str) -> Row | None:
+        """A stream's row that has the last commits of other daemons, too. Raises `JournalError`."""
+        own = self._rows.get(stream)
+        if own is not None:
+            row: Row | None = own.row
+        else:
+            rows = await self._connection.retry(self._state.rows)
+            row = next((one for one in rows if one.info.stream == stream), None)
+        last = await self._connection.retry(self._messages.last, stream)
+        if last is None or (row is not None and row.message >= last.seq):
+            return row
+        part = self._messages.part(last)
+        if own is not None and part is not None and self._writer.is_own(part):
+            return row  # the commit is being applied
+        await self.load_stream(stream)
+        return self._rows[stream].row if stream in self._rows else row
+
+    async def is_current(self, info: StreamInfo) -> bool:
+        return await self._connection.retry(self._writer.is_current, info)
 
     async def output(
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None:
         return await self._outputs.read(output_id, offset, length, unit)
+
+    async def ask_daemon(self, daemon: str, request: bytes, timeout: float) -> bytes | None:
+        return await self._connection.ask(self._asking(daemon), request, timeout)
+
+    def _asking(self, daemon: str) -> str:
+        """The subject on which a daemon is asked. No JetStream stream stores it."""
+        return f"{self._connection.place.name}.ask.{daemon}"
+
+    async def _answer(self, request: bytes) -> bytes:
+        return b"" if self.on_ask is None else await self.on_ask(request)
 
     async def daemons(self) -> set[str]:
         return await self._connection.retry(self._state.alive)

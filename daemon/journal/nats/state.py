@@ -21,8 +21,8 @@ from tooltap.daemon.journal.interface import JournalError, StoredEvent, StreamIn
 from tooltap.daemon.journal.nats.connection import AwayError, Connection, FencedError
 from tooltap.daemon.journal.nats.message import token
 from tooltap.daemon.sessions.files import SessionChanges
-from tooltap.daemon.sessions.projection import CALL, PERMISSION, CallRow, Projection
-from tooltap.daemon.sessions.row import SessionRow
+from tooltap.daemon.sessions.projection import CALL, FROM_HOOK, PERMISSION, CallRow, Projection
+from tooltap.daemon.sessions.row import Pending, SessionRow
 from tooltap.daemon.sessions.usage import Spending
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.events import Event, decode
@@ -355,8 +355,11 @@ def _decode(rows: list[bytes], alive: set[str]) -> list[Row]:
 def sessions_of(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """All sessions, in no particular order. Modifies the sessions of `rows`."""
     rows = list(rows)
-    waiting = {call.session for row in rows for call in row.calls.values() if call.kind == PERMISSION}
-    return [session.describe(name, states, pending=name in waiting) for name, session, states in _whole(rows)]
+    pending: dict[str, Pending] = {}
+    for call in (call for row in rows for call in row.calls.values() if call.kind == PERMISSION):
+        if pending.get(call.session) != "dialog":
+            pending[call.session] = "dialog" if FROM_HOOK in call.data else "request"
+    return [session.describe(name, states, pending=pending.get(name, "")) for name, session, states in _whole(rows)]
 
 
 def spending_of(rows: Iterable[Row]) -> Iterator[Spending]:

@@ -12,6 +12,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from tooltap.daemon.journal.sqlite.tables import (
     REQUESTS_NAMES,
     SUMS,
     TABLES,
+    get_meta,
     lines_of,
     piece_sum,
     row_sum,
@@ -297,10 +299,14 @@ _REFERENCES = {
 
 
 def check_references(connection: sqlite3.Connection) -> Iterator[Damage]:
-    for what, sql in _REFERENCES.items():
-        (number,) = connection.execute(sql).fetchone()
-        if number:
-            yield Damage("references", f"there are {number} {what}")
+    for what in _REFERENCES:
+        yield from _references(connection, what)
+
+
+def _references(connection: sqlite3.Connection, what: str) -> Iterator[Damage]:
+    (number,) = connection.execute(_REFERENCES[what]).fetchone()
+    if number:
+        yield Damage("references", f"there are {number} {what}")
 
 
 def check_meta(connection: sqlite3.Connection, path: Path) -> Iterator[Damage]:
@@ -335,6 +341,62 @@ def describe_gaps(path: Path) -> list[tuple[int, int]]:
             return list(read_gaps(connection, Damages()))
     except (JournalError, sqlite3.Error):
         return []
+
+
+# -- before filters are used -----------------------------------------------------------------------------------------
+
+
+class Survey(NamedTuple):
+    """What a reader with a filter could not notice."""
+
+    damaged: list[str]
+    """Parts of what leads to the events that a filter selects: indexes, names, and the order of the table."""
+    missing: list[tuple[int, int]]
+    """Ranges of `seq` of events that should be there. If anything is damaged, they are found by reading."""
+
+
+def survey(connection: sqlite3.Connection, is_stopped: Callable[[], bool]) -> Survey:
+    """Check everything that a filter relies on, without reading the bodies of events: 0.2 s for 100,000. Raises
+    `sqlite3.Error` once `is_stopped` returns True."""
+    connection.set_progress_handler(is_stopped, STEPS)
+    try:
+        with read_transaction(connection):
+            damaged = [one.text for one in _ways(connection)]
+            return Survey(damaged, [] if damaged else _missing(connection))
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def _ways(connection: sqlite3.Connection) -> Iterator[Damage]:
+    """Damages of what leads to an event: each index, and the names that a filter has."""
+    yield from _guarded("schema", check_schema(connection))
+    for table in ("events", "sources", "labels"):
+        yield from _guarded(table, _in_order(connection, table))
+    for table in ("sources", "labels"):
+        yield from _guarded(table, _intact_rows(connection, table))
+    for what in ("events without a source", "events without a label"):
+        yield from _guarded("references", _references(connection, what))
+
+
+def _in_order(connection: sqlite3.Connection, table: str) -> Iterator[Damage]:
+    if connection.execute(f"PRAGMA integrity_check({table})").fetchall() != [("ok",)]:
+        yield Damage(table, f"the pages of {table}")
+
+
+def _intact_rows(connection: sqlite3.Connection, table: str) -> Iterator[Damage]:
+    for *values, checksum in connection.execute(f"SELECT {SUMS[table]}, checksum FROM {table} NOT INDEXED"):
+        if row_sum(table, *values) != checksum:
+            yield Damage(table, f"a row of {table}")
+
+
+def _missing(connection: sqlite3.Connection) -> list[tuple[int, int]]:
+    expired, end = (int(get_meta(connection, key) or 0) for key in ("expired", "next_seq"))
+    within = "FROM events NOT INDEXED WHERE seq>? AND seq<?"
+    (count,) = connection.execute(f"SELECT count(*) {within}", (expired, end)).fetchone()
+    if count == max(end - expired - 1, 0):
+        return []
+    seqs = [seq for (seq,) in connection.execute(f"SELECT seq {within} ORDER BY seq", (expired, end))]
+    return [(one + 1, other - 1) for one, other in pairwise([expired, *seqs, end]) if other - one > 1]
 
 
 # -- while a daemon uses it -------------------------------------------------------------------------------------------

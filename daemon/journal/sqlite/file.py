@@ -12,7 +12,8 @@ import os
 import secrets
 import sqlite3
 import stat
-from contextlib import closing
+import threading
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 from zlib import crc32
@@ -46,6 +47,8 @@ Durability: TypeAlias = Literal["process", "power"]
 SYNCHRONOUS = {"process": "NORMAL", "power": "FULL"}
 PAGE_SIZE = 8_192
 MAGIC = b"SQLite format 3\0"
+PLACE = "place"
+"""Key in `meta` of the path at which the journal was opened last."""
 WAL_LIMIT = 64 * 1024 * 1024
 
 
@@ -53,8 +56,10 @@ class JournalLock:
     """The lock of a journal, held while its daemon lives; the kernel releases it however the daemon dies."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
+        self._name = f"{path}.lock"
         try:
-            self._descriptor = lock_own(f"{path}.lock")
+            self._descriptor = lock_own(self._name)
         except LockedError as error:
             raise JournalError(f"the journal {path} is used by another daemon (pid {error or 'unknown'})") from None
         except NotOursError as error:
@@ -67,6 +72,63 @@ class JournalLock:
 
     def release(self) -> None:
         os.close(self._descriptor)
+
+    def renew(self) -> str:
+        """Lock the file again if it was removed. Returns why that is not possible, in one sentence; empty if the
+        journal is locked."""
+        try:
+            if _identity(self._name) == _identity(self._descriptor):
+                return ""
+        except OSError:  # the disk does not say whether it was removed
+            return ""
+        try:
+            descriptor = lock_own(self._name)
+        except LockedError as error:
+            daemon = f"another daemon (pid {error or 'unknown'})"
+            return f"{daemon} has opened the journal {self._path}, whose lock was removed: stop one of them"
+        except OSError as error:
+            return f"the journal's lock {self._name} was removed, and cannot be made again: {error.strerror}"
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+        return ""
+
+
+class OpenFiles:
+    """The files of an open journal. SQLite goes on with a file that was removed, renamed or replaced, and what it
+    commits there is lost when the daemon ends. So the writer asks before and after each commit.
+
+    Can be used in several threads.
+    """
+
+    def __init__(self, path: Path, lock: JournalLock) -> None:
+        self._known: dict[str, tuple[int, int]] = {}
+        for name in (str(path), f"{path}-wal"):
+            with suppress(OSError):
+                if (known := _identity(name)) is not None:
+                    self._known[name] = known
+        self._lock = lock
+        self._one_at_a_time = threading.Lock()
+
+    def problem(self) -> str:
+        """Return one sentence on what has happened to the files; empty if they are where they were."""
+        with self._one_at_a_time:
+            for name, known in self._known.items():
+                try:
+                    is_there = _identity(name) == known
+                except OSError:  # the disk says nothing now, and that is no reason to refuse what it takes
+                    continue
+                if not is_there:
+                    return f"{name} was removed, renamed or replaced in use: put it back, or restart the daemon"
+            return self._lock.renew()
+
+
+def _identity(file: str | int) -> tuple[int, int] | None:
+    """Return device and inode of a file; None if there is none. Raises `OSError`."""
+    try:
+        status = os.stat(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def connect(path: Path, durability: Durability) -> sqlite3.Connection:
@@ -167,6 +229,7 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         if not tables:
             _create(connection, secrets.token_hex(8) if mark is None else mark.journal)
         _check_format(connection, path, tables)
+        _claim(connection, path)
         if tables and "requests" not in tables:
             _add_requests(connection)
         if durability == "power":  # the last daemon may have been killed before it synced what it had written
@@ -175,6 +238,22 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _claim(connection: sqlite3.Connection, path: Path) -> None:
+    """Record where the journal is, in the file itself. Raises `JournalError` if a daemon has opened the file under
+    another of its names, which has another lock and another log."""
+    known = verified_meta(connection, PLACE)
+    if known == str(path):
+        return
+    if isinstance(known, str) and _identity(known) == _identity(str(path)):
+        try:
+            os.close(lock_own(f"{known}.lock"))
+        except LockedError as error:
+            daemon = f"another daemon (pid {error or 'unknown'})"
+            raise JournalError(f"the journal {path} is used by {daemon}, under its other name {known}") from None
+    set_meta(connection, PLACE, str(path))
+    copy_log(connection)  # the log of another name is another file
 
 
 def copy_log(connection: sqlite3.Connection) -> None:
@@ -361,6 +440,7 @@ class HighWaterFile:
     def __init__(self, path: Path) -> None:
         """Raises `OSError`."""
         place = high_water_path(path)
+        self._place = str(place)
         try:
             self._descriptor = open_own(place, os.O_RDWR | os.O_CREAT)
         except NotOursError as error:
@@ -370,6 +450,11 @@ class HighWaterFile:
             raise NotOursError(str(place), f"{place} is too long to belong to the journal; move it away")
 
     def write(self, mark: HighWater) -> None:
+        """Raises `OSError`."""
+        if _identity(self._place) != _identity(self._descriptor):  # it was removed
+            descriptor = open_own(self._place, os.O_RDWR | os.O_CREAT)
+            os.close(self._descriptor)
+            self._descriptor = descriptor
         text = f"{mark.journal} {mark.transactions} {mark.next_seq} {mark.expired}"
         line = f"{text} {crc32(text.encode()):08x}\n"
         os.pwrite(self._descriptor, line.encode().ljust(LENGTH, b" "), 0)

@@ -36,13 +36,14 @@ from tooltap.daemon.journal.interface import (
     drop_fields,
 )
 from tooltap.daemon.journal.sqlite import reader, streams
-from tooltap.daemon.journal.sqlite.check import Scrub
+from tooltap.daemon.journal.sqlite.check import Scrub, survey
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt, read_again
 from tooltap.daemon.journal.sqlite.file import (
     SCRUB_NOTE,
     Durability,
     HighWaterFile,
     JournalLock,
+    OpenFiles,
     Scrubbed,
     check_foreign,
     connect,
@@ -60,13 +61,15 @@ from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, note_key,
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
 from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.system.clock import Clock, wall_clock
-from tooltap.daemon.system.logs import faults, get_logger
+from tooltap.daemon.system.logs import Trouble, faults, get_logger
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.frames import ChangedFilesRequest, UsageRequest
 from tooltap.protocol.replies import ChangedFilesResult, StreamState, UsageResult
 
 READERS = 2
+SURVEYED_FIRST = 256 * 1024 * 1024
+"""Bytes of the largest journal whose survey the first reader with a filter waits for: a quarter of a second or so."""
 SUSPENDED_SUM = STREAM_SUM.format(state="'suspended'", updated="?1", expired="expired")
 
 HARMLESS_FOR_FILTERS = frozenset({"tail", "snapshots", "pieces", "bodies", "contents", "calls", "sessions", "log"})
@@ -107,7 +110,9 @@ class SqliteJournal(Journal):
         self._oldest = opened.oldest
         self._damages = damages
         loop = asyncio.get_running_loop()
-        self._writer = Writer(connection, loop, self._report, opened, mark, damages)
+        self._files = OpenFiles(path, lock)
+        self._trouble = Trouble(_log, "nothing can be stored in the journal", "the journal's files are back")
+        self._writer = Writer(connection, loop, self._report, opened, mark, damages, self._files)
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
         self._readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         for one in readers:
@@ -116,6 +121,8 @@ class SqliteJournal(Journal):
         self._closed = False
         self._suspect = False
         """True once an index or a name is known to be damaged: filters then scan all events."""
+        self._surveying: asyncio.Task[None] | None = None
+        self._is_large = False
         self._durability: Durability = durability
         self._scrub = Scrub(path, durability, 1.0)
         self._scrubbing = False
@@ -146,13 +153,16 @@ class SqliteJournal(Journal):
         except sqlite3.DatabaseError as error:
             advice = "; run `tooltap journal repair`" if is_corrupt(error) else ""
             raise JournalError(f"the journal {path} cannot be opened: {error}{advice}") from error
+        except UnicodeError as error:  # in the schema, or in SQLite's error message about it
+            raise JournalError(f"the journal {path} cannot be opened: {error}; run `tooltap journal repair`") from error
         except OSError as error:
             raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
         return cls(path, lock, connection, readers, opened, mark, damages, durability, clock)
 
     @property
     def oldest(self) -> int:
-        return self._latest + 1 if self._oldest is None else self._oldest
+        # Above the last expired one none may be missing: if the first there is comes later, those before it are lost.
+        return min(self._last_expired + 1, self._latest + 1 if self._oldest is None else self._oldest)
 
     @property
     def latest(self) -> int:
@@ -161,6 +171,16 @@ class SqliteJournal(Journal):
     @property
     def last_expired(self) -> int:
         return self._last_expired
+
+    @property
+    def problem(self) -> str:
+        return self._files.problem()
+
+    def check_files(self) -> None:
+        if problem := self.problem:
+            self._trouble.begin(problem)
+        else:
+            self._trouble.end()
 
     def statistics(self) -> dict[str, int]:
         size = sum(_size(Path(f"{self.path}{suffix}")) for suffix in ("", "-wal", "-shm"))
@@ -262,6 +282,8 @@ class SqliteJournal(Journal):
         self._closed = True
         self._scrub.stop()
         with anyio.CancelScope(shield=True):
+            if self._surveying is not None:  # what it has come to does not matter any more
+                await asyncio.gather(self._surveying, return_exceptions=True)
             await asyncio.to_thread(self._pool.shutdown)
             while not self._readers.empty():
                 self._readers.get().close()
@@ -314,7 +336,7 @@ class SqliteJournal(Journal):
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
-
+        await self._survey(wanted)
         known = self._known(after + 1, end)
 
         def read(connection: sqlite3.Connection) -> tuple[EventsRead, int]:
@@ -332,6 +354,7 @@ class SqliteJournal(Journal):
         self, before: int, wanted: Filter = ALL_EVENTS, *, limit: int, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
+        await self._survey(wanted)
         end = min(before, self._latest + 1)
         known = self._known(self.oldest, end - 1)
         found = await self._query(reader.read_back, end, self.oldest, wanted, limit, max_bytes, known)
@@ -340,6 +363,29 @@ class SqliteJournal(Journal):
 
     async def event(self, seq: int) -> StoredEvent | None:
         return await self._query(reader.read_event, seq, self._known(seq, seq))
+
+    async def _survey(self, wanted: Filter) -> None:
+        """Before the first read with a filter (from then on in a large journal), check what leads to the events that it
+        selects, and that none is missing. Who reads everything sees both."""
+        if wanted.matches_all:
+            return
+        if self._surveying is None:
+            self._is_large = _size(self.path) > SURVEYED_FIRST
+            self._surveying = asyncio.create_task(self._look())
+            self._surveying.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if not self._is_large:
+            await asyncio.shield(self._surveying)
+
+    async def _look(self) -> None:
+        try:
+            found = await self._query(survey, lambda: self._closed)
+        except JournalError:
+            self._surveying = None  # the next reader tries again
+            raise
+        for part in found.damaged:
+            self._damages.add("indexes", part)
+        self._suspect = self._suspect or bool(found.damaged)
+        self._note(EventsRead([], 0, found.missing))
 
     def _known(self, first: int, last: int) -> KnownDamage:
         return KnownDamage(self.corrupt.within(first, last), self._suspect)

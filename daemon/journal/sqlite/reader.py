@@ -21,7 +21,7 @@ import sqlite3
 import zlib
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, compress, pairwise
 from operator import lt
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -47,7 +47,8 @@ class Query(NamedTuple):
     ranges: Sequence[str] = ()
     """Disjoint conditions answered by an index: an event matches at most one. Empty: all events are scanned."""
     rest: Sequence[str] = ()
-    """Further conditions that an event must match."""
+    """Further conditions that an event must match. They are not in the `WHERE` clause, but a fourth column: a damaged
+    column must not make an event one that is not wanted before it is verified."""
     values: Mapping[str, str] = {}
     """The parameters of `rest`."""
 
@@ -58,8 +59,9 @@ class Query(NamedTuple):
 
     def sql(self, bounds: str, order: str, check: str) -> str:
         """The SQL statement. `bounds`: condition on `seq`. `check`: expression of the CRC-32 that a body must have."""
+        columns = ", ".join(["seq", "body", check, *([" AND ".join(self.rest)] if self.rest else [])])
         selects = [
-            f"SELECT seq, body, {check} FROM events WHERE {' AND '.join([*one, bounds, *self.rest])}"
+            f"SELECT {columns} FROM events WHERE {' AND '.join([*one, bounds])}"
             for one in ([[condition] for condition in self.ranges] or [[]])
         ]
         return f"{' UNION ALL '.join(selects)} ORDER BY seq {order}"
@@ -234,11 +236,16 @@ def _verified(
         cursor = connection.execute(sql, {**query.values, "after": after, "end": end})
         after, last, room, rows = end, after, max_bytes, FIRST_ROWS
         while fetched := cursor.fetchmany(rows):
-            seqs, bodies, checks = zip(*fetched, strict=True)
+            seqs, bodies, checks, *is_wanted = zip(*fetched, strict=True)
             if wrong_events(bodies, checks) or seqs[0] <= last or not all(map(lt, seqs, seqs[1:])):
                 cursor.close()
                 return None
             last = seqs[-1]
+            if is_wanted:
+                rows = max(1, min(MOST_ROWS, max_bytes * len(seqs) // (sum(map(len, bodies)) or 1)))
+                seqs, bodies = (tuple(compress(one, *is_wanted)) for one in (seqs, bodies))
+                if not seqs:
+                    continue
             sizes = list(accumulate(map(len, bodies)))
             count = len(sizes)
             if sizes[-1] >= room:
@@ -248,7 +255,7 @@ def _verified(
             if sizes[-1] >= room:
                 break
             room -= sizes[-1]
-            rows = max(1, min(MOST_ROWS, room * count // (sizes[-1] or 1)))
+            rows = rows if is_wanted else max(1, min(MOST_ROWS, room * count // (sizes[-1] or 1)))
         cursor.close()
     is_short = wanted.matches_all and len(events) < after - begin
     if is_short and _unexplained(connection, begin, [one.seq for one in events], after, gaps):
@@ -284,11 +291,13 @@ def _verified_back(
         size, last = 0, before
         cursor = connection.execute(sql, {**query.values, "start": start, "before": before})
         before = start
-        for seq, body, check in cursor:
+        for seq, body, check, *is_wanted in cursor:
             if seq >= last or wrong_events((body,), (check,)):
                 cursor.close()
                 return None
             last = seq
+            if is_wanted and not is_wanted[0]:
+                continue
             events.append(StoredEvent(seq, body))
             size += len(body)
             if len(events) == limit or size >= max_bytes:

@@ -25,7 +25,7 @@ from tooltap.daemon.journal.sqlite.reader import KnownDamage, read
 from tooltap.daemon.journal.sqlite.tables import SESSIONS_TABLE, SUMS, row_sum, source_id
 from tooltap.daemon.sessions.files import report_files
 from tooltap.daemon.sessions.listing import FACETS, MOST_COUNTED, PINNED, SessionFilter, SessionOrder, SessionPlace
-from tooltap.daemon.sessions.projection import CallRow, Projection
+from tooltap.daemon.sessions.projection import FROM_HOOK, CallRow, Projection
 from tooltap.daemon.sessions.repetitions import Compared, Origin, compare, keys_of
 from tooltap.daemon.sessions.row import ORIGINS, SessionRow
 from tooltap.daemon.sessions.usage import report
@@ -243,12 +243,15 @@ _BEFORE = {"seq": "last_seq<:last_seq", "time": "(last_ts, last_seq)<(:last_ts, 
 
 _FIRST_TS = "coalesce(json_extract(CAST(data AS TEXT), '$.first_ts'), last_ts)"
 _WAITING = "session IN (SELECT session FROM calls WHERE kind='permission')"
+_TOLD = f"instr(data, CAST('\"{FROM_HOOK}\":true' AS BLOB))>0"
+"""SQL condition on a row of an open permission: a hook has told of it. In texts of the row, the quotes are escaped."""
+_DIALOG = f"session IN (SELECT session FROM calls WHERE kind='permission' AND {_TOLD})"
 _OPEN = (
     "EXISTS (SELECT 1 FROM session_streams JOIN streams USING (stream)"
     " WHERE session_streams.session=sessions.session AND state='open')"
 )
 _STATUS = (
-    f"CASE WHEN {_WAITING} THEN iif({_OPEN}, 'waiting', 'interrupted')"
+    f"CASE WHEN {_WAITING} THEN iif({_OPEN} OR {_DIALOG}, 'waiting', 'interrupted')"
     f" WHEN outcome='running' AND NOT {_OPEN} THEN 'interrupted' WHEN outcome='{_EMPTY}' THEN 'completed'"
     " ELSE outcome END"
 )
@@ -360,11 +363,12 @@ def _described(
         "SELECT streams.stream, state FROM session_streams{0} JOIN streams USING (stream) WHERE session=? ORDER BY 1",
         (name,),
     )
-    waits = "SELECT 1 FROM calls{0} WHERE session=? AND kind='permission' LIMIT 1"
+    waits = f"SELECT max({_TOLD}) FROM calls{{0}} WHERE session=? AND kind='permission' HAVING count(*)>0"
+    asked = damages.rows(connection, "calls", waits, (name,))
     described = row.describe(
         name,
         {stream: state for stream, state in of_session if state in _STATES},
-        pending=bool(damages.rows(connection, "calls", waits, (name,))),
+        pending=("dialog" if asked[0][0] else "request") if asked else "",
     )
     return described | PINNED if is_pinned else described
 

@@ -16,6 +16,7 @@ Invariants, and how they are kept:
   transaction of its own.
 - Nothing is written to a damaged place: SQLite refuses the write, the commit fails with one sentence, and nothing of it
   is acknowledged. Commits to intact places continue.
+- Nothing is acknowledged that only a removed file has: `OpenFiles` is asked before each transaction and after it.
 - Nobody learns of a commit before it is durable. `report` is scheduled after COMMIT, in the order of the transactions,
   hence in `seq` order. It publishes the events first and then wakes the publisher's commit.
 - After a failed sync nothing is acknowledged until the whole log has been written and synced again: the kernel may have
@@ -51,7 +52,7 @@ from tooltap.daemon.journal.interface import (
     UnstorableError,
 )
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
-from tooltap.daemon.journal.sqlite.file import HighWater, HighWaterFile, copy_log
+from tooltap.daemon.journal.sqlite.file import HighWater, HighWaterFile, OpenFiles, copy_log
 from tooltap.daemon.journal.sqlite.opening import OpenState, Tally, write_tally
 from tooltap.daemon.journal.sqlite.retention import DeletionStep, StuckError
 from tooltap.daemon.journal.sqlite.sessions import SqliteProjection, put_requests, with_repetitions
@@ -94,7 +95,8 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The outcome of a job: the value is a `Committed`, or the return value of an operation."""
+    """The outcome of a job: the value is a `Committed`, or the return value of an operation. With both a value and an
+    error, it is done, but whoever waits must not rely on it."""
 
     future: asyncio.Future[Any]
     value: Any = None
@@ -102,7 +104,7 @@ class Outcome(NamedTuple):
 
 
 def _refusal(error: Exception) -> Exception:
-    if isinstance(error, StuckError):  # retention continues with the other streams
+    if isinstance(error, StuckError | JournalError):  # if one stream is stuck, retention continues with the others
         return error
     if isinstance(error, sqlite3.Error) and is_corrupt(error):
         return CorruptError(
@@ -124,8 +126,10 @@ class Writer:
         opened: OpenState,
         mark: HighWaterFile,
         damages: Damages,
+        files: OpenFiles,
     ) -> None:
         self._connection = connection
+        self._files = files
         self._loop = loop
         self._answer: Callable[[list[Outcome]], object] = partial(
             loop.call_soon_threadsafe,
@@ -220,6 +224,8 @@ class Writer:
             self._answer(outcomes)
 
     def _transact(self, jobs: Sequence[Job]) -> list[Outcome]:
+        if problem := self._files.problem():
+            raise JournalError(problem)
         if self._in_doubt:
             copy_log(self._connection)
             self._in_doubt = False
@@ -254,6 +260,8 @@ class Writer:
             self._mark_failed = True
         else:
             self._mark_failed = False
+        if problem := self._files.problem():  # readers get what is there; it is not acknowledged
+            return [one._replace(error=JournalError(problem)) for one in outcomes]
         return outcomes
 
     def _roll_back(self) -> None:

@@ -18,7 +18,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -27,8 +26,8 @@ import orjson
 
 from tests.daemon.ingest.test_kill9 import records, told_apart, unbroken
 from tests.daemon.lives import Gone, Lives, Publisher, wait_for_ack
-from tests.daemon.nats_server import NatsServer
-from tests.daemon.running import TIMEOUT, Wire
+from tests.daemon.nats_server import NatsServer, reserved
+from tests.daemon.running import Wire
 from tooltap.daemon.journal.nats.place import NatsOptions, NatsPlace
 
 __all__ = ["Cluster", "Outcome", "endure"]
@@ -51,17 +50,7 @@ cluster {{
   routes: [{routes}]
 }}
 """
-ROUTES = re.compile(r"route connections on \S+:(\d+)")
 NAME = re.compile(rb'"(?:server_)?name":"(n\d)"')
-
-
-def route_port(log: Path) -> int:
-    """The free port on which a server that has just started listens for the others."""
-    deadline = time.monotonic() + TIMEOUT
-    while (found := ROUTES.search(log.read_text())) is None:
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.002)
-    return int(found[1])
 
 
 class Proxy:
@@ -158,14 +147,14 @@ class Cluster:
             folder = directory / str(number)
             folder.mkdir(parents=True)
             others = ", ".join(f'"nats://127.0.0.1:{one}"' for one in addresses if one != addresses[number])
-            config = partial(
-                CONFIG.format, number=number, store=folder / "js", advertised=addresses[number], routes=others
+            proxy.port = self._stack.enter_context(reserved()).getsockname()[1]
+            (folder / "nats.conf").write_text(
+                CONFIG.format(
+                    number=number, store=folder / "js", port=proxy.port, advertised=addresses[number], routes=others
+                )
             )
-            (folder / "nats.conf").write_text(config(port=-1))
             server = NatsServer(folder, "-c", str(folder / "nats.conf"), jetstream=False)
             self.servers.append(self._stack.enter_context(server))
-            proxy.port = route_port(folder / "server.log")
-            (folder / "nats.conf").write_text(config(port=proxy.port))  # for its next life
         fronts = [self._listening() for _ in range(SERVERS)]
         ports = [int(server.url.rpartition(":")[2]) for server in self.servers]
         self.fronts = [Proxy("", one, port, set()) for one, port in zip(fronts, ports, strict=True)]

@@ -12,6 +12,7 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.publishing import daemon, journal_of, publish
 from tooltap.daemon.journal.interface import CorruptError, StoredEvent
+from tooltap.daemon.journal.sqlite import journal as sqlite_journal
 from tooltap.daemon.journal.sqlite.damage import Damages
 from tooltap.daemon.journal.sqlite.file import HighWater, HighWaterFile, high_water_path
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
@@ -147,6 +148,24 @@ async def test_filter_gets_no_damaged_event(path: Path) -> None:
         assert back[::-1] == [one for one in messages if one.seq != 102]
     finally:
         await journal.close()
+
+
+async def test_large_journal_is_surveyed_while_readers_with_a_filter_go_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(path)
+    damage(path, "DELETE FROM events WHERE seq=17")
+    monkeypatch.setattr(sqlite_journal, "SURVEYED_FIRST", 0)
+    journal = await SqliteJournal.open(path)
+    wanted = Filter(session=("one-s0",))
+    first, _ = await journal.read(0, wanted)
+    assert journal._surveying is not None
+    await journal._surveying
+    await journal.read(0, wanted)
+    await journal.close()
+
+    assert first
+    assert list(journal.corrupt) == [(17, 17)]
 
 
 async def test_events_around_a_zeroed_page_are_served(path: Path) -> None:

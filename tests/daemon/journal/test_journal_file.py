@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
 
 from tests.daemon.events import commit, message
-from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.interface import Committed, JournalError
+from tooltap.daemon.journal.sqlite import writer
+from tooltap.daemon.journal.sqlite.file import JournalLock, read_high_water
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.protocol.events import Message, decode
 
 pytestmark = pytest.mark.anyio
 
@@ -49,15 +54,20 @@ async def test_files_are_private_whatever_the_umask(path: Path) -> None:
 
 
 async def test_second_daemon_learns_the_owner(journal: SqliteJournal, path: Path) -> None:
+    learned = f"JournalError the journal {path} is used by another daemon (pid {os.getpid()})\n"
+
+    assert opened_elsewhere(path) == learned
+
+
+def opened_elsewhere(path: Path) -> str:
+    """Open the journal in another process. Returns the error."""
     program = (
         "import asyncio, sys, pathlib\n"
         "from tooltap.daemon.journal.sqlite.journal import SqliteJournal\n"
         "try: asyncio.run(SqliteJournal.open(pathlib.Path(sys.argv[1])))\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
-
-    assert ran.stdout == f"JournalError the journal {path} is used by another daemon (pid {os.getpid()})\n"
+    return subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True).stdout
 
 
 async def test_id_and_settings_persist(path: Path) -> None:
@@ -164,3 +174,134 @@ async def test_commits_are_reported_in_the_context_of_the_opener(path: Path) -> 
     await journal.close()
 
     assert found == ["the daemon"]
+
+
+def removed(file: Path, kept: Path) -> None:
+    os.link(file, kept)
+    file.unlink()
+
+
+def renamed(file: Path, kept: Path) -> None:
+    file.rename(kept)
+
+
+def replaced(file: Path, kept: Path) -> None:
+    file.rename(kept)
+    shutil.copyfile(kept, file)
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+@pytest.mark.parametrize("change", [removed, renamed, replaced])
+async def test_nothing_is_acknowledged_that_a_removed_file_has(
+    change: Callable[[Path, Path], None], suffix: str, path: Path, tmp_path: Path
+) -> None:
+    journal = await SqliteJournal.open(path)
+    await journal.commit(commit(message("before")))
+    file, kept = Path(f"{path}{suffix}"), tmp_path / "kept"
+    change(file, kept)
+    sentence = f"{file} was removed, renamed or replaced in use: put it back, or restart the daemon"
+
+    assert journal.problem == sentence
+    for _ in range(2):
+        with pytest.raises(JournalError, match=re.escape(sentence)):
+            await journal.commit(commit(message("refused"), stream="other"))
+
+    kept.replace(file)
+    assert journal.problem == ""
+    await journal.commit(commit(message("after"), base=1))
+    await journal.close()
+    assert await texts(path) == ["before", "after"]
+
+
+async def test_what_is_committed_while_the_file_is_removed_is_not_acknowledged(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file goes between the look at it and the commit. It has the events all the same, so readers get them."""
+    journal = await SqliteJournal.open(path)
+    told: list[Committed] = []
+    journal.on_commit = told.extend
+    kept = path.with_name("kept")
+    monkeypatch.setattr(writer, "failpoint", lambda name: path.rename(kept) if name == "before-commit" else None)
+    with pytest.raises(JournalError, match="was removed"):
+        await journal.commit(commit(message("not acknowledged")))
+    monkeypatch.undo()
+    kept.rename(path)
+
+    assert ([one.seqs for one in told], journal.latest) == ([[1]], 1)
+    await journal.commit(commit(message("after"), base=1))
+    await journal.close()
+    assert await texts(path) == ["not acknowledged", "after"]
+
+
+async def test_look_at_the_files_that_fails_stops_nothing(
+    journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: object) -> os.stat_result:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "stat", fail)
+    await journal.commit(commit(message("a")))
+
+    assert journal.problem == ""
+
+
+async def test_lock_that_is_removed_is_made_again(journal: SqliteJournal, path: Path) -> None:
+    Path(f"{path}.lock").unlink()
+    await journal.commit(commit(message("a")))
+
+    with pytest.raises(JournalError, match="is used by another daemon"):
+        await SqliteJournal.open(path)
+
+
+async def test_daemon_whose_lock_another_has_taken_stores_nothing(journal: SqliteJournal, path: Path) -> None:
+    Path(f"{path}.lock").unlink()
+    other = JournalLock(path)
+    try:
+        with pytest.raises(JournalError, match=rf"another daemon \(pid {os.getpid()}\) has opened the journal {path}"):
+            await journal.commit(commit(message("a")))
+    finally:
+        other.release()
+    await journal.commit(commit(message("a")))
+
+
+async def test_high_water_mark_that_is_removed_is_written_again(path: Path) -> None:
+    journal = await SqliteJournal.open(path)
+    await journal.commit(commit(message("a")))
+    before = read_high_water(path)
+    Path(f"{path}.tip").unlink()
+    await journal.commit(commit(message("b"), base=1))
+    await journal.close()
+
+    after = read_high_water(path)
+    assert before is not None
+    assert after is not None
+    assert (before.next_seq, after.next_seq) == (2, 3)
+
+
+@pytest.mark.parametrize("linked_before", [True, False])
+async def test_second_daemon_is_refused_under_another_name(linked_before: bool, path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    journal = await SqliteJournal.open(path)
+    if linked_before:
+        await journal.close()
+        os.link(path, other)
+        journal = await SqliteJournal.open(path)
+    else:
+        os.link(path, other)
+    await journal.commit(commit(message("a")))
+
+    assert opened_elsewhere(other) == (
+        f"JournalError the journal {other} is used by another daemon (pid {os.getpid()}), under its other name {path}\n"
+    )
+    await journal.close()
+    await (await SqliteJournal.open(other)).close()
+    assert await texts(other) == ["a"]
+
+
+async def texts(path: Path) -> list[str]:
+    journal = await SqliteJournal.open(path)
+    try:
+        stored, _ = await journal.read(0)
+    finally:
+        await journal.close()
+    return [event.text for one in stored if isinstance(event := decode(one.body), Message)]
