@@ -17,6 +17,7 @@ from tooltap.daemon.system.foreground import ForcedEnd, OnStop, run_until_stoppe
 from tooltap.daemon.system.listener import ListenError
 from tooltap.daemon.system.logs import configure, get_logger
 from tooltap.daemon.system.loop import Watchdog
+from tooltap.daemon.system.processes import share_arenas
 from tooltap.daemon.system.services import notify_ready
 
 SPARE_FILES = 64
@@ -36,6 +37,7 @@ def run(
     configuration; `show_link` is called with a function that makes a login link for a browser; `log`: descriptor
     of the file that the log goes to, in place of stderr. Raises `ListenError`,
     `JournalError`, `ConfigError`, and, after SIGINT, `KeyboardInterrupt`."""
+    share_arenas()
     configure(config.log_level, log)
     watchdog = Watchdog(config.stall_seconds)
     forced_end = ForcedEnd(SHUTDOWN_TIMEOUT + SHUTDOWN_GRACE)

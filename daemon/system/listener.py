@@ -39,15 +39,32 @@ class Listener:
         _steady_directory(self.path.parent)
         self._lock = _take_lock(self.path)
         try:
-            _check_place(self.path)
-            self.socket = _listen(self.path)
-            self._ours = os.lstat(self.path)
-        except OSError as error:
-            os.close(self._lock)
-            raise ListenError(f"cannot listen at {self.path}: {error.strerror or error}") from error
+            self._listen()
         except ListenError:
             os.close(self._lock)
             raise
+
+    def _listen(self) -> None:
+        try:
+            _check_place(self.path)
+            self.socket = _listening_at(self.path)
+            self._ours = os.lstat(self.path)
+        except OSError as error:
+            raise ListenError(f"cannot listen at {self.path}: {error.strerror or error}") from error
+
+    def renew(self) -> socket.socket | None:
+        """Listen again if the socket was removed or renamed, as programs do that clean up folders like `/tmp`. Returns
+        the previous socket, for the caller to close; None if nothing has happened. Raises `ListenError`."""
+        if _is_at(self.path, self._ours):
+            return None
+        if not _is_at(_lock_path(self.path), os.fstat(self._lock)):
+            _steady_directory(self.path.parent)
+            lock = _take_lock(self.path)
+            os.close(self._lock)
+            self._lock = lock
+        previous = self.socket
+        self._listen()
+        return previous
 
     def close(self) -> None:
         """Remove the socket, then release the lock for the next daemon."""
@@ -72,6 +89,13 @@ class Listener:
         self.close()
 
 
+def _is_at(path: Path, status: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.lstat(path), status)
+    except OSError:
+        return False
+
+
 def _steady_directory(path: Path) -> None:
     """Make sure that no other user can replace the socket. A directory created here is private. If others may read an
     existing one, the socket's mode and the check of the peer's uid keep them out."""
@@ -84,8 +108,12 @@ def _steady_directory(path: Path) -> None:
         raise ListenError(f"cannot use the directory {path}: {error.strerror}") from error
 
 
+def _lock_path(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
 def _take_lock(path: Path) -> int:
-    lock_path = path.with_name(path.name + ".lock")
+    lock_path = _lock_path(path)
     try:
         return lock_own(lock_path)
     except LockedError as error:
@@ -122,7 +150,7 @@ def is_listening(path: str) -> bool:
     return True
 
 
-def _listen(path: Path) -> socket.socket:
+def _listening_at(path: Path) -> socket.socket:
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     for place in (path, temporary):
         if (length := len(os.fsencode(place))) > MAX_PATH:

@@ -106,7 +106,10 @@ def beside(what: str) -> Iterator[None]:
 
 def _printable(name: str) -> str:
     """Sanitize and truncate a name: names of streams and paths are untrusted."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in name[:LONGEST_NAME])
+    name = name[:LONGEST_NAME]
+    if name.isprintable():
+        return name
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in name)
 
 
 class Watchdog:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # `typing` takes as long as all else that a hook imports
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -29,6 +29,12 @@ def socket_path() -> Path:
         # Without $XDG_RUNTIME_DIR platformdirs warns and uses a private directory, which is fine.
         warnings.simplefilter("ignore")
         return platformdirs.user_runtime_path() / "tooltap.sock"
+
+
+def away_file() -> str:
+    """The file that exists while the user is away (`tooltap away`). It holds for how many seconds a hook may then hide
+    an agent's dialog."""
+    return os.path.join(data_folder(), "away")
 
 
 def config_path() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import signal
@@ -20,6 +21,27 @@ def usable_cores() -> int:
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+M_ARENA_MAX = -8
+"""glibc's name of the number of arenas, in `malloc.h`."""
+
+
+def share_arenas() -> None:
+    """Have all threads of this process allocate from one arena. glibc gives each thread its own, and keeps what is free
+    in each: 15 MB after a backfill."""
+    if hasattr(library := ctypes.CDLL(None), "mallopt"):  # others than glibc have none, or no arenas
+        library.mallopt(M_ARENA_MAX, 1)
+
+
+PR_SET_PDEATHSIG = 1
+"""Linux's number of the request, in `linux/prctl.h`."""
+
+
+def die_with_parent() -> None:
+    """Have Linux kill this process when its parent has died, whatever it is doing then."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def import_nothing_from_here() -> None:

@@ -63,9 +63,10 @@ async def test_nothing_is_sent_to_the_daemon_of_another_user(
         assert finished.returncode != 0
         assert sentence(finished) == f"what is listening at {place} belongs to another user"
     else:
-        ask_it = partial(ask if client == "blocking" else request, "stats", path=place)
+        blocking_one = partial(anyio.to_thread.run_sync, partial(ask, "stats", path=place))
+        asked = blocking_one() if client == "blocking" else request("stats", path=place)
         with pytest.raises(ConnectError, match=f"^what is listening at {place} belongs to another user$"):
-            await anyio.to_thread.run_sync(ask_it) if client == "blocking" else await ask_it()
+            await asked
     assert lasting_stranger.result() == ""
 
 

@@ -49,6 +49,51 @@ def test_closing_removes_the_socket(tmp_path: Path) -> None:
         assert can_connect(path)
 
 
+@pytest.mark.parametrize("remove_lock", [False, True])
+def test_removed_socket_is_made_again(remove_lock: bool, tmp_path: Path) -> None:
+    path = tmp_path / "t.sock"
+    with Listener(path) as listener:
+        assert listener.renew() is None
+        path.unlink()
+        if remove_lock:
+            path.with_name("t.sock.lock").unlink()
+        previous = listener.renew()
+        assert previous is not None
+        previous.close()
+
+        assert can_connect(path)
+        with pytest.raises(ListenError, match="is already listening"):
+            Listener(path)
+    assert not path.exists()
+
+
+def test_what_replaces_a_removed_socket_stays(tmp_path: Path) -> None:
+    path = tmp_path / "t.sock"
+    with Listener(path) as listener:
+        path.unlink()
+        path.write_text("mine")
+        with pytest.raises(ListenError, match=f"{path} is not a socket; move it away"):
+            listener.renew()
+        assert path.read_text() == "mine"
+        path.unlink()
+        path.with_name("t.sock.lock").unlink()
+        with Listener(path), pytest.raises(ListenError, match=rf"a daemon \(pid {os.getpid()}\) is already listening"):
+            listener.renew()
+
+
+def test_daemon_whose_socket_is_removed_is_reached_again(tmp_path: Path) -> None:
+    with DaemonProcess(tmp_path) as daemon:
+        daemon.wait_ready()
+        with daemon.connect() as before:
+            daemon.path.unlink()
+            _entry(daemon, "the socket was removed, and is there again")
+            with daemon.connect() as after:
+                assert after.ask("ping") == before.ask("ping") == {}
+        daemon.process.terminate()
+        assert daemon.wait() == 0
+    assert not daemon.path.exists()
+
+
 def test_second_listener_learns_the_first(tmp_path: Path) -> None:
     path = tmp_path / "t.sock"
     with Listener(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -16,6 +17,39 @@ from tooltap.daemon.system.processes import usable_cores
 def test_default_is_the_usable_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 8}, raising=False)
     assert usable_cores() == 3
+
+
+ALLOCATING = """
+import ctypes, sys, threading
+from tooltap.daemon.system.processes import share_arenas
+if sys.argv[1] == "shared":
+    share_arenas()
+all_run = threading.Barrier(8)
+def allocate():
+    kept = bytes(10_000)
+    all_run.wait()
+threads = [threading.Thread(target=allocate) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+library = ctypes.CDLL(None)
+library.fopen.restype = ctypes.c_void_p
+file = ctypes.c_void_p(library.fopen(sys.argv[2].encode(), b"w"))
+library.malloc_info(0, file)
+library.fclose(file)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_info"), reason="only glibc has arenas")
+def test_threads_share_an_arena(tmp_path: Path) -> None:
+    arenas = {}
+    for how in ("own", "shared"):
+        path = tmp_path / how
+        subprocess.run([sys.executable, "-c", ALLOCATING, how, path], check=True)
+        arenas[how] = path.read_text().count("<heap nr=")
+
+    assert arenas["own"] > arenas["shared"] == 1
 
 
 def test_processes_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
