@@ -1,0 +1,1 @@
+"""Answers what agents ask by the rules of the configuration: `[[answers]]`."""
