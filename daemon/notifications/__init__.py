@@ -1,0 +1,1 @@
+"""Calls a person when a session waits, is done, or has failed: by a command, or by a webhook."""
