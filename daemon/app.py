@@ -20,13 +20,16 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from tooltap import __version__
+from tooltap.daemon.answers.automatic import RuleAnswers
 from tooltap.daemon.config import Config
 from tooltap.daemon.hub import RECENT_BYTES, Hub
+from tooltap.daemon.ingest.answering import Answering
 from tooltap.daemon.ingest.drift_findings import Findings
 from tooltap.daemon.ingest.offload import HUGE_BYTES, LONG_BYTES, Offload
 from tooltap.daemon.ingest.streams import DISPLAY_PATIENCE, SNAPSHOT_BYTES, Streams
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.journal.open import open_journal
+from tooltap.daemon.notifications.notifier import Notifier
 from tooltap.daemon.search.search import Search, place_of_index
 from tooltap.daemon.server.requests import OUTPUT_CACHE_BYTES, OUTPUT_TTL, OutputCache, Requests
 from tooltap.daemon.server.server import Server
@@ -70,6 +73,8 @@ FINDINGS_PATIENCE = 0.2
 """Seconds for which a shutdown waits until the last drift findings are stored."""
 CLOCK_TRUST = 3600.0
 """Seconds without a jump ahead of the clock before events are deleted for their age: a wrong clock may be set back."""
+FILES_PERIOD = 2.0
+"""Seconds between checks that the journal's files and the socket are where they were."""
 VIEWS_PERIOD = 60.0
 """Seconds between searches for missing views."""
 FOLLOWING_RETRY = 5.0
@@ -100,6 +105,8 @@ class Daemon:
         self._watchdog = watchdog or Watchdog(config.stall_seconds)
         self._policy = Policy(Rules(config.tools))
         self._rewriter: Rewriter
+        self._rule_answers: RuleAnswers
+        self._notifier: Notifier
         self.journal: Journal
         self.hub: Hub
         self.server: Server
@@ -134,9 +141,11 @@ class Daemon:
 
     def apply(self, config: Config) -> None:
         """Apply the settings of a reloaded configuration that take effect while the daemon runs: `tools`, `rewriting`,
-        `usage` and `prices`."""
+        `notify`, `answers`, `usage` and `prices`."""
         self._policy.rules = Rules(config.tools)
         self._rewriter.bounds = config.rewriting
+        self._notifier.rules = config.notify
+        self._rule_answers.apply(config.answers)
         bill(config.usage)
         state(config.prices)
 
@@ -187,6 +196,7 @@ class Daemon:
                             await self.web.wait_stopped()
                     hurrying.cancel()
                     self._rewriter.stop()
+                    self._notifier.stop()
                     self.server.abort()
                     if self.web is not None:
                         self.web.abort()
@@ -204,12 +214,16 @@ class Daemon:
                     await self.journal.close()
         _log.info("stopped")
 
+    def _following_statistics(self) -> dict[str, Any]:
+        """The part `following` of the reply to `stats`; empty if nothing is followed."""
+        return {} if self._follower is None else {"following": msgspec.to_builtins(self._follower.statistics())}
+
     async def statistics(self) -> dict[str, Any]:
         """The reply to `stats`."""
         journal, hub = self.journal, self.hub
         problem = journal.problem or self._streams.trouble.problem
         # First: if the follower is idle, everything it has read is in the journal.
-        following = {} if self._follower is None else {"following": msgspec.to_builtins(self._follower.statistics())}
+        following = self._following_statistics()
         streams = await journal.streams(limit=STREAMS_LISTED)
         if not journal.problem:
             await self._findings.store()
@@ -245,6 +259,7 @@ class Daemon:
             "outputs": self._outputs.statistics(),
             "search": self._search.statistics(),
             "rewriting": self._rewriter.statistics(),
+            "notifying": self._notifier.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "errors": dict(faults.counts),
             "trace": None if self._trace is None else self._trace.statistics(),
@@ -292,6 +307,7 @@ class Daemon:
             drift=self._drift,
             policy=self._policy,
             rewrite=self._rewriter.put,
+            asked=lambda commit, is_first: self._rule_answers.put(commit, is_first=is_first),
             missing_views=lambda info: self._rewriter.make_missing(self._policy.rules, [info]),
             agents=lambda: {*config.follow.followed, *(one.agent for one in announced(str(spool_path()), socket))},
             display_patience=DISPLAY_PATIENCE,
@@ -301,14 +317,23 @@ class Daemon:
         await self._streams.restore()
         self._drain = Drain(self._streams, listener.path, spool_path(), QuarantineLimits())
         self._outputs = OutputCache(self.journal.id, max_bytes=OUTPUT_CACHE_BYTES, ttl=OUTPUT_TTL)
+        answering = Answering(self.journal, self._streams.connections, wall_clock)
+        self._rule_answers = RuleAnswers(
+            self.journal, config.answers, tasks, lambda request: answering.answer(request, forwards=False)
+        )
         requests = Requests(
             self.journal,
             self._outputs,
             self._search,
             statistics=self.statistics,
+            following=self._following_statistics,
             end_stream=self._streams.end,
             to_agent=self._streams.to_agent,
+            answering=answering,
             reread=self._reread,
+        )
+        self._notifier = Notifier(
+            self.journal, config.notify, lambda path: None if self.web is None else f"{self.web.url}{path}"
         )
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         if browsers is not None:
@@ -330,12 +355,15 @@ class Daemon:
                 jobs=config.follow.processes if self._trace is None and not config.masks_journal else 1,
             )
             tasks.start_soon(self._run_follower, self._follower, name="follow")
+        tasks.start_soon(_repeat, FILES_PERIOD, self.journal.check_files, name="files of the journal")
+        tasks.start_soon(_repeat, FILES_PERIOD, lambda: self.server.renew(listener), name="socket")
         tasks.start_soon(_repeat, VIEWS_PERIOD, self._make_missing_views, name="views that were not made")
         tasks.start_soon(_repeat, DRAIN_INTERVAL, self._drain.run, name="drain of spools")
         tasks.start_soon(_repeat, FINDINGS_PERIOD, self._keep_findings, name="findings of drift")
         tasks.start_soon(_repeat, min(OUTPUT_TTL, EXPIRY_PERIOD), self._outputs.sweep, name="display outputs")
         tasks.start_soon(_repeat, RETENTION_INTERVAL, self._expire, name="retention")
         tasks.start_soon(self._search.run, name="search index")
+        tasks.start_soon(self._notifier.run, name="notifications")
         if config.scrub_interval:
             tasks.start_soon(self._scrub, name="verification of the journal")
         if self._trace is not None:

@@ -10,8 +10,10 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from tooltap.daemon.answers.rules import AnswerRule
 from tooltap.daemon.journal.interface import PlaceError
 from tooltap.daemon.journal.open import Place, parse_place
+from tooltap.daemon.notifications.rules import NotifyRule
 from tooltap.daemon.sessions.prices import Price
 from tooltap.daemon.sessions.usage import Billing
 from tooltap.daemon.system.paths import journal_path, socket_path, web_token_path
@@ -131,10 +133,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How results are shown to the user, by the tool's canonical name; `"*"`: for every tool."""
     usage: Billing = Billing()
     """Subscriptions and budgets."""
+    notify: tuple[NotifyRule, ...] = ()
+    """When to call a person, and how."""
+    answers: tuple[AnswerRule, ...] = ()
+    """What is answered without a person."""
     prices: dict[str, Price] = {}
     """Prices of models, by their names, which take precedence over the list prices."""
     rewriting: Rewriting = Rewriting()
     """Bounds of the commands that make views: see `views/rules.py`."""
+
+    def __post_init__(self) -> None:
+        names = [rule.name for rule in self.answers]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two rules have the name {name!r}")
 
     @property
     def socket_path(self) -> Path:

@@ -145,7 +145,7 @@ class Extra(NamedTuple):
 
 
 EXTRAS = {
-    "attach": Extra("`tooltap attach`", ("httpx",)),
+    "attach": Extra("`tooltap attach`", ("httpx", "websockets")),
     "gateway": Extra("`tooltap gateway`", ("brotli", "httpx")),
     "mcp": Extra("`tooltap mcp`", ("mcp",)),
     "nats": Extra("a journal on NATS", ("nats", "nkeys")),
@@ -296,7 +296,9 @@ def damage(statistics: dict[str, Any]) -> Iterator[Finding]:
 def troubles(statistics: dict[str, Any]) -> Iterator[Finding]:
     """Report current problems of the daemon: failing commits, no file descriptors for connections, no watches."""
     if reason := statistics.get("journal", {}).get("problem"):
-        advice = "Nothing is lost: publishers retain their lines. Free some space, or read the daemon's log."
+        advice = (
+            "Free some space, unless it says what else to do. `run` and `proxy` spool meanwhile, as far as they can."
+        )
         yield problem(DAEMON, f"the daemon cannot commit lines: {reason}", advice)
     if reason := statistics.get("connections", {}).get("problem"):
         advice = "Raise the limit of open files (ulimit -n), or close clients; those that wait are served then."
@@ -366,7 +368,7 @@ def journal(file: Path) -> Iterator[Finding]:
     try:
         status = file.stat()
     except FileNotFoundError:
-        yield fine("journal", f"there is no journal yet; the first `tooltap serve` creates {file}")
+        yield fine("journal", f"there is no journal at {file}; `tooltap serve` creates it when it starts")
         return
     if status.st_mode & 0o077:
         text = f"other users may read {file} (mode {stat.S_IMODE(status.st_mode):04o}), which holds what agents printed"

@@ -36,7 +36,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from tooltap.daemon.journal.interface import Committed, Journal, JournalError, StoredEvent
-from tooltap.daemon.show.skins.display import display_body
+from tooltap.daemon.show.skins.display import CallTimes, display_body
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.system.loop import Work
 from tooltap.normalizers.core.items import OutputChunk, Produced
@@ -104,10 +104,11 @@ class Selection:
 
 
 class Batch:
-    """The events of one transaction, contiguous after `before`."""
+    """The events of one transaction, contiguous after `before`. `times`: those of calls, to which it adds its own."""
 
-    def __init__(self, commits: Iterable[Committed], before: int) -> None:
+    def __init__(self, commits: Iterable[Committed], before: int, times: CallTimes) -> None:
         self.before = before
+        self._times = times
         outputs: list[Produced | OutputChunk] = []
         seqs: list[int | None] = []
         for committed in commits:
@@ -123,6 +124,9 @@ class Batch:
         """Memory used: the events and everything encoded from them."""
         self._chunks: dict[Selection, list[Chunk]] = {}
         self._displayed: list[bytes | None] | None = None
+        for event in self._events:
+            if event.kind == "tool-call":
+                times.note(event.head.key, event.ts)
 
     def chunks(self, selection: Selection) -> list[Chunk]:
         """The selected lines, joined to chunks. Cached per selection."""
@@ -164,15 +168,15 @@ class Batch:
     def _display(self) -> list[bytes | None]:
         """The display line of each event, computed once for all selections; None where there is none."""
         if self._displayed is None:
-            self._displayed = [display_of(event.body) for event in self._events]
+            self._displayed = [display_of(event.body, self._times) for event in self._events]
             self.bytes += sum([len(body) for body in self._displayed if body is not None])
         return self._displayed
 
 
-def display_of(body: bytes) -> bytes | None:
+def display_of(body: bytes, times: CallTimes) -> bytes | None:
     """The display line of an event; None if it has none, or it cannot be made (logged)."""
     try:
-        return display_body(body)
+        return display_body(body, times)
     except Exception as error:
         faults.note("an event has no display line", place_of(error), error)
         return None
@@ -202,16 +206,22 @@ class Hub:
         """`seq` of the last published event; the journal may be ahead of it for a moment."""
         self.subscriptions: set[Subscription] = set()
         self.partials_wanted = False
+        self.call_times = CallTimes()
         self._groups: dict[Selection, set[Subscription]] = {}
         self._recent: deque[Batch] = deque()
         """The newest batches, contiguous."""
         self._recent_bytes = 0
         self._recent_limit = recent_bytes
+        self._knows_open_calls = False
         self._delivering = Work("delivery of events", "", lambda: f"after {self.latest}")
 
     async def listen(self) -> None:
         """Bring `latest` up to date before a subscription begins. Raises `JournalError`."""
         self.latest = max(self.latest, await self.journal.listen())
+        if not self._knows_open_calls:  # they began before the daemon did
+            self._knows_open_calls = True
+            for call in (await self.journal.open_calls())["calls"]:
+                self.call_times.note((call["stream"], call["callId"]), call.get("ts"))
 
     def add(self, subscription: Subscription) -> None:
         self.subscriptions.add(subscription)
@@ -274,7 +284,7 @@ class Hub:
         before = self.latest
         groups = [(selection, list(members)) for selection, members in self._groups.items()]
         try:
-            batch = Batch(commits, before)
+            batch = Batch(commits, before, self.call_times)
         except Exception as error:
             faults.note("a batch is read from the journal", place_of(error), error)
             self.latest = max([before, *(seq for one in commits for seq in one.seqs if seq is not None)])
@@ -418,6 +428,7 @@ class Subscription:
         self._hub = hub
         self._connection = connection
         self._end = None if frame.follow else hub.latest
+        self._times = CallTimes(hub.call_times)
         self._gone = hub.journal.last_expired
         """`seq` up to which the client has been told that retention may have deleted events."""
         self._greeted = False
@@ -547,6 +558,7 @@ class Subscription:
         if not connection.writable:
             return
         self.behind = False
+        self._times = CallTimes(hub.call_times)
         hub.join(self)
         if not self._greeted:
             self._greeted = True
@@ -577,7 +589,7 @@ class Subscription:
         self._send_events(events)
 
     def _send_events(self, events: list[StoredEvent]) -> None:
-        if lines := _lines(events, self.selection.as_):
+        if lines := _lines(events, self.selection.as_, self._times):
             self._write(Chunk(lines, self.cursor, events, [event.seq for event in events]))
 
     def _write(self, chunk: Chunk) -> None:
@@ -596,9 +608,9 @@ class Subscription:
         self._timer = self._loop.call_later(self._at_interval - idle, self._tick)
 
 
-def _lines(events: list[StoredEvent], as_: Form) -> bytes:
+def _lines(events: list[StoredEvent], as_: Form, times: CallTimes) -> bytes:
     if as_ == "display":
-        shown = [(event.seq, display_of(event.body)) for event in events]
+        shown = [(event.seq, display_of(event.body, times)) for event in events]
         return event_lines([(seq, body) for seq, body in shown if body is not None])
     return event_lines(events)
 

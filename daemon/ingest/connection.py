@@ -21,6 +21,10 @@ while too many bytes are not durable (`in_flight_bytes`).
 The order matters: first the commit, then the `ack`, then the trace and the commands that rewrite results. All of these
 may only happen for durable lines.
 
+What a client sends to the agent (`dispatch`) is journaled first (`Claim`), then sent to the publisher, which answers
+when it has written it, or refuses; that is journaled, too (`Receipt`). A returning publisher gets again what has no
+receipt, with the same id, and writes each id once. If secrets are masked, what is journaled has none (`unstored.py`).
+
 An exception while lines are fed or committed costs only the line that caused it. If it is not contained elsewhere
 (`normalizers/stream/reset.py` does so for the parser), the stream is rebuilt from the journal, and the inputs since the
 last commit are replayed and bisected (`commit_in_parts`). A line that cannot be committed even alone is committed as
@@ -32,9 +36,9 @@ committed, the stream is suspended, and the publisher still has that line and al
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,24 +48,30 @@ import msgspec
 
 from tooltap.daemon.ingest.live_stream import (
     DROPPABLE,
+    Claim,
     Input,
     Lines,
     LiveStream,
     Parent,
     Portion,
+    Receipt,
     StreamTrace,
     Suspend,
+    Told,
     Views,
     load_normalizer,
     memory_of,
     parts_of,
     replacement_of,
+    undelivered,
 )
 from tooltap.daemon.ingest.offload import Normalized, Offload
 from tooltap.daemon.ingest.settling import Settling
+from tooltap.daemon.ingest.unstored import Unstored
 from tooltap.daemon.ingest.worker import HugeLine, ReadLine
 from tooltap.daemon.journal.interface import (
     Commit,
+    Dispatch,
     Journal,
     JournalError,
     StreamConflictError,
@@ -70,6 +80,7 @@ from tooltap.daemon.journal.interface import (
 )
 from tooltap.daemon.sessions.joining import Joining
 from tooltap.daemon.sessions.repository import Repositories
+from tooltap.daemon.sessions.waiting import first_was
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import Trouble, faults
@@ -80,6 +91,7 @@ from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import Keep, Output
 from tooltap.normalizers.stream.reset import place_of, reason_of
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
+from tooltap.protocol.answers import ForAgent, response_key
 from tooltap.protocol.events import decode
 from tooltap.protocol.frames import (
     Ack,
@@ -93,7 +105,17 @@ from tooltap.protocol.frames import (
     Suspended,
     ToAgent,
 )
-from tooltap.protocol.inputs import Answer, Close, Direction, Line, NotTappedError, Settle, is_mark, read_tapped
+from tooltap.protocol.inputs import (
+    Answer,
+    Close,
+    Direction,
+    Line,
+    NotTappedError,
+    ProcessEnd,
+    Settle,
+    is_mark,
+    read_tapped,
+)
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.recording.secrets import mask_secrets
 from tooltap.traces.recording.writer import TraceWriter
@@ -101,10 +123,21 @@ from tooltap.traces.recording.writer import TraceWriter
 ANSWER_PATIENCE = 10.0
 """Timeout in seconds for a publisher's answer to a frame for its agent."""
 MOST_UNANSWERED = 16
+INTERRUPT_MS = 60_000
+"""Age in ms at which an interrupt is not sent to a publisher that comes back."""
+MOST_UNDELIVERED_BYTES = 262_144
+"""Most bytes of answers, prompts and interrupts that wait for a publisher. They are stored with every commit."""
 LONGEST_REASON = 500
 """Characters kept of a publisher's reason for refusing such a frame."""
+SETTLED = "the question was settled first"
+EXPIRED = "the question expired while the publisher was away"
+NOT_STORED = "it has a secret, which is not stored, and the daemon does not know any more whether the agent has got it"
 PORTION = 32
 """Lines fed in one go; after that, other connections may get their turn."""
+
+
+class LostConnectionError(FrameError):
+    """The connection has ended, or was superseded, before what was sent was known to be durable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,12 +162,18 @@ class Setting:
     spawned: Callable[[LiveStream], None]
     """Called after each commit, to tie subagents to the calls that started them: their own files do not always state
     the call."""
+    committed: Callable[[LiveStream, Commit], None]
+    """Called after each commit."""
     settling: Settling
     """Settles silent streams."""
     trouble: Trouble
     """Begins when commits to the journal fail, ends when they succeed again."""
     rewrite: Callable[[Sequence[Rewrite]], None]
     """Called with durable results that commands will rewrite. Must not block."""
+    asked: Callable[[Commit, bool], None]
+    """Called with durable commits of streams that have a way back to the agent, and whether it is the first of its
+    connection. Must not block."""
+    unstored: Unstored
     trace: TraceWriter | None
     offload: Offload
     turns: TimeSlices
@@ -170,6 +209,8 @@ class IngestConnection:
         self._busy = False
         """True while `commit_all` is running or scheduled."""
         self._commits = 0
+        self._has_committed = False
+        """True once a commit of a publisher that takes answers is durable."""
         self._in_flight = False
         """True while a commit is being written."""
         self._inputs: list[Input] = []
@@ -178,8 +219,8 @@ class IngestConnection:
         """The error after which `live` is unusable and must be rebuilt from the journal, or None."""
         self._durable = live.info.lines
         """Number of stored lines, as far as this connection knows."""
-        self._declared = deepcopy(live.info)
-        """Initial info of the stream, from which it is rebuilt if the journal does not know it."""
+        self._declared = msgspec.msgpack.encode(live.info)
+        """Initial info of the stream, encoded, from which it is rebuilt if the journal does not know it."""
         self._abandoned = False
         """True if another connection is taking the stream over, or this one is over: nothing more is parsed or
         committed."""
@@ -196,6 +237,11 @@ class IngestConnection:
         self._answers: dict[int, Answer | None] = {}
         """Number of a pending frame to the agent -> its answer; None until it arrives."""
         self._sent_to_agent = 0
+        self._dispatched: dict[int, str] = {}
+        """Number of a frame to the agent without an answer -> id of what was sent with it."""
+        self._receipts: dict[str, Answer | None] = {}
+        """Id of what a client has sent, and waits for -> the publisher's answer; None until it arrives."""
+        self._mark(live)
         self._stopped = False
         """True after a line was abandoned unread: nothing more is parsed, as the publisher will send that line
         again."""
@@ -252,15 +298,20 @@ class IngestConnection:
         self._finish()
 
     def start(self, *, commits: bool) -> None:
-        """Open the stream. `commits`: commit that at once; if not, it is committed with what comes next."""
+        """Open the stream, and send again what the publisher may not have written for its agent. `commits`: commit that
+        at once; if not, it is committed with what comes next."""
         self.live.open()
+        if self._takes_answers:
+            self._dispatch_again()
         if commits:
             self._schedule_commit()
 
-    async def end(self, reason: str = "end", t: int | None = None) -> Statistics | None:
+    async def end(
+        self, reason: str = "end", t: int | None = None, process: ProcessEnd | None = None
+    ) -> Statistics | None:
         """End the stream and return its statistics; None if the end could not be committed. A later line reopens the
-        stream. `t`: when the agent ended; default: now."""
-        close = Close(self._clock() if t is None else t, reason)
+        stream. `t`: when the agent ended; default: now. `process`: how its process ended, if that is stated."""
+        close = Close(self._clock() if t is None else t, reason, process)
         await self.wait_for_offload()
         if self.live.is_long_to_close:
             await self._enqueue_offloaded(close)
@@ -307,32 +358,182 @@ class IngestConnection:
         if not self.is_behind and self.live.normalizer.is_unsettled:
             self._setting.settling.add(self.stream, silent)
 
-    async def to_agent(self, payload: Any) -> None:
-        """Send a frame for the agent to the publisher, and wait for its answer. Raises `FrameError`."""
-        if not self._takes_answers:
-            raise FrameError("refused", f"the publisher of stream {self.stream!r} sends nothing to its agent")
+    async def to_agent(self, payload: Any, by: str) -> None:
+        """Send a frame for the agent to the publisher, journal who has sent it and what became of it, and wait for the
+        publisher's answer. Raises `FrameError`."""
+        self._check_way_to_agent()
         if len(self._answers) >= MOST_UNANSWERED:
             raise FrameError(
                 "refused", f"{MOST_UNANSWERED} frames for the agent of stream {self.stream!r} wait already"
             )
-        self._sent_to_agent += 1
-        number = self._sent_to_agent
+        number = self._number_for_agent()
         self._answers[number] = None
         try:
+            payload, told = await self._tell_of(payload, by)
             self._send_frame(ToAgent(id=number, payload=payload))
-            with anyio.move_on_after(ANSWER_PATIENCE):
-                while self._answers[number] is None and not self.over.is_set():
-                    await self._progress.wait()
-            answer = self._answers[number]
+            answer = await self._answer_to(number)
         finally:
             del self._answers[number]
+        why = "has left" if self.over.is_set() else f"has not answered in {ANSWER_PATIENCE:.0f} s"
+        reason = f"the publisher {why}" if answer is None else _refusal(answer)
+        await self._wait_for_live()
+        if not self._abandoned:
+            self._enqueue(Told(told, self._clock(), "-delivered" if reason is None else "-failed", reason))
+            await self._wait_until_durable()
         if answer is None:
-            why = "has left" if self.over.is_set() else f"has not answered in {ANSWER_PATIENCE:.0f} s"
             raise FrameError("no-publisher", f"the publisher of stream {self.stream!r} {why}")
+        self._check_accepted(answer)
+
+    async def _tell_of(self, payload: Any, by: str) -> tuple[Any, Dispatch]:
+        """Journal that a payload is sent to the agent. Returns it, with the key of what it responds to, if that can be
+        read from it. Raises `FrameError`: it responds to a request that was answered; or it was not journaled."""
+        payload = _with_key(payload)
+        key = payload.get("answers") if isinstance(payload, dict) else None
+        await self._wait_for_live()
+        now, info = self._clock(), self.live.info
+        if isinstance(key, str) and (first := self.live.find_answer(key)) is not None:
+            raise FrameError("already-answered", first_was(first.by, first.outcome, now - first.ts))
+        session = info.last_session or info.session or info.stream
+        new = secrets.token_hex(8)
+        told = Dispatch(id=new, what="raw", session=session, by=by, ts=now, frame=ForAgent(id=new, line=""))
+        if not self._abandoned:
+            self._enqueue(Told(told, now))
+        if self._abandoned or not await self._wait_until_durable():
+            raise LostConnectionError("no-publisher", f"the publisher of stream {self.stream!r} has left")
+        return payload, msgspec.structs.replace(told, frame=None)
+
+    async def dispatch(self, make: Callable[[LiveStream], Dispatch]) -> Dispatch:
+        """Journal something for the agent, send it to the publisher, and wait until that has written it, or for
+        `ANSWER_PATIENCE`. `make` decides, with the state of the stream at that moment: it returns something new, or
+        what it has returned earlier, or raises `FrameError`. Returns it as it is then. Raises `FrameError`: it is
+        refused; or `LostConnectionError`: it may not be journaled."""
+        self._check_way_to_agent()
+        await self._wait_for_live()
+        # Nothing awaits until the claim is made: of several answers, one is the first.
+        refusal: FrameError | None = None
+        dispatch: Dispatch | None = None
+        is_new = False
+        if not self._abandoned:
+            try:
+                dispatch = make(self.live)
+                if is_new := self.live.find_dispatch(dispatch.id) is None:
+                    self._check_room(dispatch)
+                    dispatch = self._setting.unstored.mask(dispatch) if self.live.masks else dispatch
+                    self._receipts[dispatch.id] = None
+                    self._enqueue(Claim(dispatch))
+            except FrameError as error:
+                refusal = error
+        try:
+            # A refusal may be because of an earlier claim, which has to be durable, too.
+            if not await self._wait_until_durable() or (dispatch is None and refusal is None):
+                lost = f"the connection of stream {self.stream!r} has ended: look whether what you sent was journaled"
+                raise LostConnectionError("no-publisher", lost)
+            if refusal is not None:
+                raise refusal
+            assert dispatch is not None
+            if not is_new:
+                return dispatch
+            with anyio.move_on_after(ANSWER_PATIENCE):
+                while self._receipts[dispatch.id] is None and not self.over.is_set():
+                    await self._progress.wait()
+            if (answer := self._receipts[dispatch.id]) is None:
+                return dispatch
+        finally:
+            if dispatch is not None:
+                self._receipts.pop(dispatch.id, None)
+        await self._wait_until_durable()
+        self._check_accepted(answer)
+        return msgspec.structs.replace(dispatch, frame=None)
+
+    def _dispatch_again(self) -> None:
+        """Send what an earlier connection has not seen written. If its question was answered, the publisher knows
+        whether with this answer, and writes nothing; if the question has expired, an answer must not be written, and
+        an interrupt is for what the agent does at that time."""
+        for dispatch in undelivered(self.live.info):
+            now = self._clock()
+            if dispatch.settled == "expired":
+                self._enqueue(Receipt(dispatch.id, now, EXPIRED))
+            elif dispatch.what == "interrupt" and now - dispatch.ts > INTERRUPT_MS:
+                self._enqueue(Receipt(dispatch.id, now, "the publisher was away, and the agent may do something else"))
+            else:
+                self._send_dispatch(dispatch)
+
+    def _dispatch_claimed(self, live: LiveStream, durable: StreamInfo) -> None:
+        """Send what was just committed, whether or not its client still waits."""
+        for claimed in undelivered(durable):
+            dispatch = live.find_dispatch(claimed.id)
+            if dispatch is None or dispatch.frame is None or dispatch.id in self._dispatched.values():
+                continue
+            failpoint("claimed")
+            if dispatch.settled:  # while it was written
+                self._take_receipt(dispatch.id, Answer(0, SETTLED))
+            else:
+                self._send_dispatch(dispatch)
+                failpoint("sent-to-agent")
+
+    def _send_dispatch(self, dispatch: Dispatch) -> None:
+        if (frame := self._setting.unstored.frame_of(dispatch)) is None:
+            self._take_receipt(dispatch.id, Answer(0, NOT_STORED))
+        else:
+            self._dispatched[self._send_to_agent(frame)] = dispatch.id
+
+    def _take_receipt(self, dispatch: str, answer: Answer) -> None:
+        self._enqueue(Receipt(dispatch, self._clock(), _refusal(answer)))
+        self._setting.unstored.forget(dispatch)
+        if dispatch in self._receipts:
+            self._receipts[dispatch] = answer
+        self._notify()
+
+    async def _wait_for_live(self) -> None:
+        """Wait until `live` may be used and changed."""
+        while (self._is_offloaded or self._fault is not None) and not self.over.is_set():
+            await self._progress.wait()
+
+    def _check_way_to_agent(self) -> None:
+        if not self._takes_answers:
+            raise FrameError("refused", f"the publisher of stream {self.stream!r} sends nothing to its agent")
+
+    def _check_accepted(self, answer: Answer) -> None:
         if answer.refused is not None:
             raise FrameError(
                 "refused", f"the publisher of stream {self.stream!r} refused: {answer.refused[:LONGEST_REASON]}"
             )
+
+    def _check_room(self, dispatch: Dispatch) -> None:
+        waiting = undelivered(self.live.info)
+        size = sum(len(msgspec.json.encode(one.frame)) for one in (*waiting, dispatch))
+        if len(waiting) >= MOST_UNANSWERED or size > MOST_UNDELIVERED_BYTES:
+            raise FrameError("refused", f"too much for the agent of stream {self.stream!r} waits already")
+
+    def _send_to_agent(self, payload: Any) -> int:
+        number = self._number_for_agent()
+        self._send_frame(ToAgent(id=number, payload=payload))
+        return number
+
+    def _number_for_agent(self) -> int:
+        self._sent_to_agent += 1
+        return self._sent_to_agent
+
+    async def _answer_to(self, number: int) -> Answer | None:
+        """Wait for the publisher's answer to the frame for its agent that was just sent; None if there is none in
+        time."""
+        with anyio.move_on_after(ANSWER_PATIENCE):
+            while self._answers[number] is None and not self.over.is_set():
+                await self._progress.wait()
+        return self._answers[number]
+
+    def _take_answer(self, answer: Answer) -> None:
+        """Take the publisher's answer to a frame for its agent."""
+        if answer.id in self._answers:
+            self._answers[answer.id] = answer
+            self._notify()
+        elif (dispatch := self._dispatched.pop(answer.id, None)) is not None:
+            failpoint("written-for-agent")
+            self._take_receipt(dispatch, answer)
+
+    async def until_durable(self) -> None:
+        """Wait until what was received is durable, and `latest` of the journal covers it."""
+        await self._wait_until_durable()
 
     async def suspend(self) -> None:
         """Commit what was received and release the stream. Its publisher may resume it."""
@@ -430,10 +631,19 @@ class IngestConnection:
                 self._trace.add(commit)
         if commit.info.unsettled and not commit.info.followed:  # who reads a file says when it is silent
             self.settle_later()
+        if self._takes_answers and (commit.info.answers or commit.info.sent):
+            with contained("what a client has sent did not go to the publisher", stream=self.stream):
+                self._dispatch_claimed(live, commit.info)
+        if self._takes_answers:
+            with contained("rules did not answer what a commit asks", stream=self.stream):
+                is_first, self._has_committed = not self._has_committed, True
+                self._setting.asked(commit, is_first)
         with contained("the views of a commit were not made", stream=self.stream):
             self._setting.rewrite(rewrites)
         with contained("the agents of a commit were not tied to their calls", stream=self.stream):
             self._setting.spawned(live)
+        with contained("a commit did not settle the questions of hooks", stream=self.stream):
+            self._setting.committed(live, commit)
 
     async def _commit_in_parts(self, error: Exception) -> None:
         """Rebuild the stream from the journal, then replay and commit its inputs in parts."""
@@ -446,6 +656,7 @@ class IngestConnection:
         # Nothing else runs from here on: the stream has all that it was given.
         live.info.last_reported_ts, live.info.missing_at = self.live.info.last_reported_ts, self.live.info.missing_at
         live.info.followed, live.info.left_out = self.live.info.followed, self.live.info.left_out
+        self._mark(live)
         self.live = live
         self._fault = None
         self._waiting = 0
@@ -464,8 +675,12 @@ class IngestConnection:
             self._durable = commit.info.lines
             self._after(live, commit, rewrites)
 
+    def _mark(self, live: LiveStream) -> None:
+        live.info.daemon, live.info.takes_answers = self._journal.daemon, self._takes_answers
+
     async def _reload(self) -> LiveStream:
-        live = await self._setting.reload(self.stream, self._declared)
+        declared = msgspec.msgpack.decode(self._declared, type=StreamInfo)
+        live = await self._setting.reload(self.stream, declared)
         if live.info.lines != self._durable:  # the publisher gets the error, and continues after what is stored
             raise JournalError(f"the journal has stored lines of stream {self.stream} after it had refused them")
         live.open()
@@ -588,9 +803,10 @@ class IngestConnection:
                 self._enqueue(Lines((line,), now, None, failed=reason_of(error)))  # the record is what there is of it
                 continue
             if isinstance(record, Answer):
-                if record.id in self._answers:
-                    self._answers[record.id] = record
-                    self._notify()
+                await self._feed_lines(block, *stamp)
+                block = []
+                await self.wait_for_offload()
+                self._take_answer(record)
                 continue
             if isinstance(record, Line):
                 t = now if record.t is None else record.t
@@ -604,7 +820,7 @@ class IngestConnection:
             if self._abandoned or self._stopped:
                 return
             if isinstance(record, Close):
-                await self.end(t=record.t)
+                await self.end(t=record.t, process=record.process)
             else:
                 self._enqueue(msgspec.structs.replace(record, t=now))
         await self._feed_lines(block, *stamp)
@@ -691,6 +907,21 @@ class IngestConnection:
     def _feed_block(self, lines: Sequence[bytes | LongLine], t: int, direction: Direction | None) -> None:
         if lines and not self._abandoned and not self._stopped:
             self._enqueue(Lines(lines, t, direction))
+
+
+def _refusal(answer: Answer) -> str | None:
+    return None if answer.refused is None else answer.refused[:LONGEST_REASON] or "it was refused"
+
+
+def _with_key(payload: Any) -> Any:
+    """Add the key of the request to which a payload's line responds: a publisher refuses a second response to it."""
+    if not isinstance(payload, dict) or "answers" in payload or not isinstance(line := payload.get("line"), str):
+        return payload
+    try:
+        key = response_key(msgspec.json.decode(line))
+    except (msgspec.MsgspecError, RecursionError):
+        return payload
+    return payload if key is None else {**payload, "answers": key}
 
 
 def ingesting(live: LiveStream, *, new: bool) -> Ingesting:

@@ -28,12 +28,12 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from tooltap.daemon.ingest.offload import Normalized
-from tooltap.daemon.journal.interface import Commit, StreamInfo
+from tooltap.daemon.journal.interface import Commit, Dispatch, StreamInfo
 from tooltap.daemon.sessions.joining import is_prompt
 from tooltap.daemon.sessions.subagents import Spawned
 from tooltap.daemon.system.logs import faults
@@ -44,7 +44,7 @@ from tooltap.normalizers.stream.reset import place_of
 from tooltap.normalizers.tools.tasks import spawned_agent
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol import inputs
-from tooltap.protocol.events import decode
+from tooltap.protocol.events import Notice, decode
 from tooltap.protocol.inputs import Block, Close, Direction, Line, Lost, Settle, each, lines_of
 from tooltap.protocol.replies import StreamState
 from tooltap.protocol.stats import Statistics
@@ -93,15 +93,41 @@ class Parent:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """An answer, which is the first, or a prompt or an interrupt."""
+
+    dispatch: Dispatch
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The publisher has written it for the agent, or refuses to."""
+
+    dispatch: str
+    t: int
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a program has worded for the agent itself, or what became of it. `stage`: end of the notice's code."""
+
+    dispatch: Dispatch
+    t: int
+    stage: Literal["", "-delivered", "-failed"] = ""
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Suspend:
     """The publisher has left without ending the stream."""
 
 
-Input: TypeAlias = Lines | Portion | Lost | Close | Settle | Views | Parent | Suspend
+Input: TypeAlias = Lines | Portion | Lost | Close | Settle | Views | Parent | Claim | Receipt | Told | Suspend
 """An input of a stream: sent by a publisher (`protocol/inputs.py`), or added by the daemon. A connection keeps inputs
 until they are durable, so that they can be replayed in smaller parts after a failed commit."""
 
-DROPPABLE: Final = (Parent, Settle, Views)
+DROPPABLE: Final = (Claim, Parent, Receipt, Settle, Told, Views)
 """Inputs that may be dropped if they cannot be committed."""
 
 
@@ -135,6 +161,11 @@ def replacement_of(one: Input, reason: str) -> Input | None:
 
 PARENT_INDEX = 1_000_000
 """First index in the ids of events that `set_parent` emits between lines: no line has so many events."""
+DISPATCH_INDEX = 3_000_000
+"""First index in the ids of notices about what is sent to the agent; views, parents and `settle` use lower ones."""
+KEYS_KEPT = 64
+"""Most prompts with a key that are remembered after they were delivered."""
+UNCONFIRMED = "the stream ended before its publisher said whether it has written it"
 MANY_CALLS = 256
 WATCHING = "traces."
 """Module prefix of passive code (drift detection), whose errors do not concern the line."""
@@ -239,6 +270,12 @@ class LiveStream:
                 self._has_more = True
             case Parent():
                 self._set_parent(one)
+            case Claim(dispatch):
+                self._claim(dispatch)
+            case Receipt():
+                self._receive(one)
+            case Told():
+                self._tell(one.dispatch, one.stage, one.t, one.reason)
             case Suspend():
                 if self.info.state != "ended":
                     self.info.state = "suspended"
@@ -386,7 +423,7 @@ class LiveStream:
         """End the stream; does nothing if it has ended already."""
         if self.info.state == "ended":
             return
-        self._end_of_line(outputs := self.normalizer.close(close.reason, close.t))
+        self._end_of_line(outputs := self.normalizer.close(close.reason, close.t, close.process))
         if self.info.left_out:
             self.info.ids = ids_of(outputs, self.info.ids)
             outputs, _ = leave_out(outputs, lambda one: one.agent is None, self.normalizer.statistics)
@@ -396,6 +433,10 @@ class LiveStream:
         self._record(close)
         if close.reason == "end":
             self._touch(close.t)
+        for dispatch in undelivered(self.info):
+            reason = UNCONFIRMED if dispatch.settled == "answered" else "the stream ended first"
+            self._receive(Receipt(dispatch.id, close.t or dispatch.ts, reason))
+        self.info.answers, self.info.sent = {}, {}
         self.info.state = "ended"
         self._observe(lambda watch: watch.close())
 
@@ -412,6 +453,98 @@ class LiveStream:
     def _without_left_out(items: list[Item]) -> list[Item]:
         """Leave out what follows from the main agent's lines that were left out."""
         return [one for one in items if isinstance(one, Produced) and one.agent is not None]
+
+    def find_dispatch(self, dispatch: str) -> Dispatch | None:
+        """Return what has this id."""
+        found = self.info.sent.get(dispatch)
+        return found or next((one for one in self.info.answers.values() if one.id == dispatch), None)
+
+    def find_answer(self, responds: str) -> Dispatch | None:
+        """Return the answer to the pending request with this `response_key`."""
+        return next((one for one in self.info.answers.values() if one.responds == responds), None)
+
+    def _claim(self, dispatch: Dispatch) -> None:
+        self._keep(dispatch)
+        self._tell(dispatch, "", dispatch.ts)
+
+    def _receive(self, receipt: Receipt) -> None:
+        dispatch = self.find_dispatch(receipt.dispatch)
+        if dispatch is None or dispatch.frame is None:
+            return
+        delivered = msgspec.structs.replace(dispatch, frame=None)
+        if receipt.refused is not None:
+            self._drop(dispatch)
+            self._tell(dispatch, "-failed", receipt.t, receipt.refused)
+            return
+        if dispatch.settled or (dispatch.what != "answer" and dispatch.key is None):
+            self._drop(dispatch)
+        else:
+            self._keep(delivered)
+        self._tell(delivered, "-delivered", receipt.t)
+
+    def _keep(self, dispatch: Dispatch) -> None:
+        # New tables, here and below: the writer may be encoding the old ones.
+        info = self.info
+        if dispatch.what == "answer":
+            info.answers = {**info.answers, dispatch.permission_id: dispatch}
+            return
+        sent = {**info.sent, dispatch.id: dispatch}
+        delivered = [one.id for one in sent.values() if one.frame is None]
+        for one in delivered[: max(len(delivered) - KEYS_KEPT, 0)]:
+            del sent[one]
+        info.sent = sent
+
+    def _drop(self, dispatch: Dispatch) -> None:
+        self.info.answers = {key: one for key, one in self.info.answers.items() if one.id != dispatch.id}
+        self.info.sent = {key: one for key, one in self.info.sent.items() if one.id != dispatch.id}
+
+    def _settle_answer(self, event: Produced) -> None:
+        """A question has an end, or its id is used again. Its answer is kept until the publisher says whether it has
+        written it."""
+        dispatch = self.info.answers.get(event.fields.permission_id)
+        if dispatch is None:
+            return
+        if dispatch.frame is None:
+            self._drop(dispatch)
+        elif event.kind == "permission-request":
+            self._receive(Receipt(dispatch.id, event.ts or dispatch.ts, "the agent asks something else by now"))
+        else:
+            ended: Literal["answered", "expired"] = "expired" if event.fields.outcome == "expired" else "answered"
+            self._keep(msgspec.structs.replace(dispatch, settled=ended))
+
+    def _tell(self, dispatch: Dispatch, stage: str, t: int, reason: str | None = None) -> None:
+        """Add a notice about what is sent to the agent to the next commit. `stage`: end of its code."""
+        normalizer, info = self.normalizer, self.info
+        is_answer = dispatch.what == "answer"
+        data = {
+            ("answerId" if is_answer else "sendId"): dispatch.id,
+            **({"permissionId": dispatch.permission_id, "seq": dispatch.seq} if is_answer else {"what": dispatch.what}),
+            **({"outcome": dispatch.outcome} if is_answer else {}),
+            "optionId": dispatch.option_id,
+            "remembers": dispatch.remembers,
+            "by": dispatch.by,
+            "reason": reason,
+        }
+        notice = Notice(
+            **normalizer.envelope,
+            id=f"{info.stream}:{normalizer.lines}d:{DISPATCH_INDEX + info.told}",
+            stream=info.stream,
+            line=normalizer.lines,
+            ts=t,
+            session=dispatch.session,
+            agent=dispatch.agent,
+            parent=dispatch.parent,
+            turn=dispatch.turn,
+            level="warning" if reason is not None else "info",
+            code=("answer" if is_answer else "send") + stage,
+            text=_sentence(dispatch, reason),
+            call_id=dispatch.call_id,
+            data={key: value for key, value in data.items() if value is not None},
+        )
+        info.told += 1
+        normalizer.statistics.adjust("notice", None, None, 1)
+        self._views_added.append(Produced.of(notice))
+        self._has_more = True
 
     def _set_parent(self, one: Parent) -> None:
         if self.info.parent is not None:
@@ -483,6 +616,8 @@ class LiveStream:
             self.info.ids = ids_of(outputs, self.info.ids)
         for output in outputs:
             if isinstance(output, Produced):
+                if self.info.answers and output.kind in ("permission-request", "permission-response"):
+                    self._settle_answer(output)
                 if output.session != self.info.last_session or (output.kind == "message" and is_prompt(output)):
                     self.sessions.add(output.session)
                     self.info.last_session = output.session
@@ -544,6 +679,26 @@ class LiveStream:
         self._tail_bytes = 0
         self._needs_snapshot = False
         return data
+
+
+def undelivered(info: StreamInfo) -> list[Dispatch]:
+    """What the publisher has not written for the agent yet, oldest first."""
+    found = [*info.answers.values(), *info.sent.values()]
+    return sorted((one for one in found if one.frame is not None), key=lambda one: one.ts)
+
+
+def _sentence(dispatch: Dispatch, reason: str | None) -> str:
+    """The text of a notice about what is sent to the agent."""
+    by = f"by {dispatch.by}"
+    what = {
+        "answer": f"{dispatch.outcome} {by}",
+        "prompt": f"a prompt {by}",
+        "interrupt": f"an interrupt {by}",
+        "raw": f"a message in the agent's own words {by}",
+    }
+    if reason is not None:
+        return f"failed: {what[dispatch.what]}; {reason}"
+    return what[dispatch.what] if dispatch.frame is not None else f"the agent has got: {what[dispatch.what]}"
 
 
 def load_normalizer(state: bytes, context: Context) -> StreamNormalizer:
@@ -703,6 +858,8 @@ def _records(
                 record.lines, record.size = one.lines or None, one.bytes or None
             case Close():
                 record.op, record.reason = "close", one.reason
+                if (process := one.process) is not None:
+                    record.exit, record.signal, record.stopped_by = process.exit, process.signal, process.stopped_by
             case Settle():
                 record.op = "settle"
         yield record

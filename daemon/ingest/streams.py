@@ -15,7 +15,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -39,6 +38,7 @@ from tooltap.daemon.ingest.live_stream import (
 )
 from tooltap.daemon.ingest.offload import Offload
 from tooltap.daemon.ingest.settling import Settling
+from tooltap.daemon.ingest.unstored import Unstored
 from tooltap.daemon.journal.interface import (
     Commit,
     Journal,
@@ -48,6 +48,8 @@ from tooltap.daemon.journal.interface import (
     StreamInfo,
 )
 from tooltap.daemon.sessions.joining import DISPLAY_TOOLS, Displays, Joining, is_tap, take_held
+from tooltap.daemon.sessions.projection import HOOKS
+from tooltap.daemon.sessions.questions import Questions, Settled
 from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.sessions.subagents import Spawned, Subagents
 from tooltap.daemon.system.clock import Clock, wall_clock
@@ -75,6 +77,8 @@ IN_FLIGHT_BYTES = 256 * 1024
 """Most bytes of a publisher that are read but not yet committed."""
 DISPLAY_PATIENCE = 5.0
 """Seconds for which a report of `tooltap mcp` waits for the agent's own result, if the agent is tapped or followed."""
+DIALOG_MS = 12 * 60 * 60 * 1_000
+"""For how long the dialog of an agent may be open whose hook has only told of it."""
 SETTLE_SECONDS = 3.0
 """Seconds of silence after which a stream is settled."""
 STREAMS_RESTORED = 1_000
@@ -111,6 +115,7 @@ class Streams:
         drift: Drift | None = None,
         policy: Policy | None = None,
         rewrite: Callable[[Sequence[Rewrite]], None] = lambda _: None,
+        asked: Callable[[Commit, bool], None] = lambda commit, is_first: None,
         missing_views: Callable[[StreamInfo], Awaitable[None]] | None = None,
         agents: Callable[[], Iterable[str]] = tuple,
         display_patience: float = DISPLAY_PATIENCE,
@@ -141,6 +146,11 @@ class Streams:
             lambda stream, call_id: tasks.start_soon(self._take_held, stream, call_id, False),
             lambda stream, call_id: tasks.start_soon(self._report_held, stream, call_id),
         )
+        self._questions = Questions(
+            journal,
+            lambda settled: tasks.start_soon(self._settle_question, settled),
+            lambda session: tasks.start_soon(self._find_call, session),
+        )
         self._settling = Settling(settle_seconds, self._settle)
         self._setting = Setting(
             journal=journal,
@@ -160,8 +170,11 @@ class Streams:
             partials_wanted=partials_wanted,
             trouble=self.trouble,
             spawned=self._tie_agents,
+            committed=lambda live, commit: self._questions.note(live.info.asked_dialect, commit.outputs),
             settling=self._settling,
             rewrite=rewrite,
+            asked=asked,
+            unstored=Unstored(),
             trace=trace,
             offload=self._offload,
             turns=TimeSlices(),
@@ -230,11 +243,12 @@ class Streams:
                     return True
         return False
 
-    async def to_agent(self, stream: str, payload: Any) -> None:
-        """Send a payload to the agent of a stream. Returns when its publisher has accepted it. Raises `FrameError`."""
+    async def to_agent(self, stream: str, payload: Any, by: str) -> None:
+        """Send a payload to the agent of a stream; `by`: who sends it. Returns when its publisher has accepted it.
+        Raises `FrameError`."""
         if (owner := self.connections.get(stream)) is None:
             raise FrameError("no-publisher", f"no publisher of stream {stream!r} is connected")
-        await owner.to_agent(payload)
+        await owner.to_agent(payload, by)
 
     async def settle_views(self, stream: str, outcomes: Outcomes) -> None:
         """Journal the outcomes of commands that make views of the stream's results. Does nothing if they are known, or
@@ -255,6 +269,7 @@ class Streams:
             if info.pending_displays:
                 with contained("what a display tool has shown is lost", stream=info.stream):
                     self._displays.remember(info)
+        await self._questions.restore()
 
     async def set_parent(self, stream: str, parent: str) -> None:
         """Journal the id of the call that started the agent of a stream. Raises `JournalError`."""
@@ -298,13 +313,16 @@ class Streams:
     async def close_overdue(self) -> int:
         """Close the streams whose publishers have not come back; returns how many. Call this regularly. One that cannot
         be closed is tried again the next time."""
-        deadline = self._clock() - self._suspend_timeout_ms
+        now = self._clock()
+        deadline, dialogs = now - self._suspend_timeout_ms, now - DIALOG_MS
         closed = 0
         for stream in await self._journal.abandoned(deadline):
             with contained("a suspended stream could not be closed", stream=stream):
                 async with self._lock(stream):
                     stored = await self._journal.load_stream(stream)
-                    if stored is not None and stored.info.updated <= deadline and stream not in self.connections:
+                    if stored is None or (stored.info.asked_dialect == HOOKS and stored.info.updated > dialogs):
+                        continue
+                    if stored.info.updated <= deadline and stream not in self.connections:
                         with suppress(StreamConflictError):  # another daemon has resumed it
                             await self._close(stored, "suspended-too-long")
                             closed += 1
@@ -383,6 +401,29 @@ class Streams:
         except Exception as error:
             faults.note("cannot store the parents of agents", place_of(error), error)
 
+    async def _find_call(self, session: str) -> None:
+        """Find the calls that the questions of hooks are about."""
+        # If the journal cannot be read, only the end of the turn settles the question.
+        with contained("the call that a hook asks about was not found", session=session), suppress(JournalError):
+            await self._questions.find_call(session)
+
+    async def _settle_question(self, settled: Settled) -> None:
+        """End the question of a hook, which was answered elsewhere, by taking its stream over. A hook that still waits
+        ends then."""
+        with contained("the question of a hook was not settled", stream=settled.stream):
+            try:
+                request = Ingest(stream=settled.stream, framing="tapped", dialect=HOOKS)
+                connection = await self.open(request, lambda _: None)
+                try:
+                    if settled.outcome is not None:
+                        line = {"type": "hook/settled", "id": settled.permission_id, "outcome": settled.outcome}
+                        await connection.take([msgspec.json.encode(line)], self._clock(), None)
+                    await connection.end()
+                finally:
+                    await connection.finish()
+            except (FrameError, JournalError) as error:
+                _log.warning("the question of a hook was not settled", stream=settled.stream, reason=str(error))
+
     def _lock(self, stream: str) -> anyio.Lock:
         lock = self._locks.get(stream)
         if lock is None:
@@ -452,7 +493,7 @@ class Streams:
     async def _reload(self, stream: str, declared: StreamInfo) -> LiveStream:
         """Rebuild a stream from the journal; as `declared` if the journal does not know it. Raises `JournalError`."""
         stored = await self._journal.load_stream(stream)
-        return self._begin(deepcopy(declared)) if stored is None else await self._resume(stored)
+        return self._begin(declared) if stored is None else await self._resume(stored)
 
     def _begin(self, info: StreamInfo) -> LiveStream:
         """Create a live stream without lines. Raises `UnknownDialectError`."""
@@ -606,7 +647,7 @@ def _feed(normalizer: StreamNormalizer, record: Line | Lost | Close | Settle) ->
         case Lost():
             return normalizer.lost(record.lines, record.bytes, record.reason, record.t)
         case Close():
-            return normalizer.close(record.reason, record.t)
+            return normalizer.close(record.reason, record.t, record.process)
         case Settle():
             return normalizer.settle(record.t)
 

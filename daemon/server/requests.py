@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import anyio
 import msgspec
 
+from tooltap.daemon.ingest.answering import Answering, name_of
 from tooltap.daemon.journal.interface import (
     MAX_SLICE,
     CorruptError,
@@ -28,18 +29,22 @@ from tooltap.daemon.journal.interface import (
     count_lines,
     whole_lines,
 )
-from tooltap.daemon.search.query import Tally, Wanted, expression_of
+from tooltap.daemon.search.query import Tally, Wanted, expression_of, phrases_of
 from tooltap.daemon.search.search import Answer, FoundCall, Search, UnavailableError
-from tooltap.daemon.sessions.listing import FACETS, SessionFilter, SessionPlace, place_of
+from tooltap.daemon.sessions.listing import FACETS, RUNNING, SessionFilter, SessionPlace, place_of
 from tooltap.daemon.sessions.resuming import fork_of, resume_of
 from tooltap.daemon.sessions.usage import zone_of
+from tooltap.daemon.sessions.waiting import find_waiting
+from tooltap.daemon.show.bodies import milliseconds_of
+from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.system.loop import name_task
-from tooltap.daemon.views.select import put_together, view_made_later, view_of
+from tooltap.daemon.views.select import put_together, view_of, with_later_view
 from tooltap.normalizers.changes.session_files import KINDS, SessionFiles
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
+    AnswerRequest,
     CallsRequest,
     ChangedFilesRequest,
     EndedCallsRequest,
@@ -48,6 +53,7 @@ from tooltap.protocol.frames import (
     EventRequest,
     FilesRequest,
     FrameError,
+    InterruptRequest,
     OutputRequest,
     PingRequest,
     PinRequest,
@@ -58,11 +64,13 @@ from tooltap.protocol.frames import (
     RequestId,
     RereadRequest,
     SearchRequest,
+    SendRequest,
     SessionsRequest,
     StatsRequest,
     StoreRequest,
     ToAgentRequest,
     UsageRequest,
+    WaitingRequest,
 )
 from tooltap.protocol.replies import (
     ChangedFilesResult,
@@ -75,11 +83,14 @@ from tooltap.protocol.replies import (
     FoundSession,
     RereadResult,
     SearchResult,
+    WaitingResult,
 )
 from tooltap.protocol.stats import Statistics
 
 MAX_REPLY = 1_048_576
 """Most bytes of a reply's result."""
+MOST_RUNNING = 1_000
+"""Sessions that run or wait, of which it is asked what waits: those with the latest events."""
 BODY_CHUNK = 65_536
 BODY_STALL = 10.0
 """Seconds without a byte after which receiving a body fails."""
@@ -98,8 +109,9 @@ class Part(NamedTuple):
 
 
 class Requests:
-    """Answers requests. `statistics` returns those of the daemon. `end_stream` raises `FrameError` for an unknown
-    stream, `to_agent` if the payload does not reach the agent, `reread` if no session files are followed."""
+    """Answers requests. `statistics` returns those of the daemon, and `following` only this part. `end_stream` raises
+    `FrameError` for an unknown stream, `to_agent` if the payload does not reach the agent, `reread` if no session files
+    are followed."""
 
     def __init__(
         self,
@@ -108,16 +120,20 @@ class Requests:
         search: Search,
         *,
         statistics: Callable[[], Awaitable[dict[str, Any]]],
+        following: Callable[[], dict[str, Any]],
         end_stream: Callable[[str], Awaitable[Statistics]],
-        to_agent: Callable[[str, Any], Awaitable[None]],
+        to_agent: Callable[[str, Any, str], Awaitable[None]],
+        answering: Answering,
         reread: Callable[[RereadRequest], Awaitable[RereadResult]],
     ) -> None:
         self._journal = journal
         self._outputs = outputs
         self._search = search
         self._statistics = statistics
+        self._following = following
         self._end_stream = end_stream
         self._to_agent = to_agent
+        self._answering = answering
         self._reread = reread
 
     async def reply_to(self, request: Request) -> Reply:
@@ -163,17 +179,23 @@ class Requests:
                 return await files_of(self._journal, request, MAX_REPLY)
             case CallsRequest():
                 return await self._calls(request)
+            case WaitingRequest():
+                return await self._waiting(request)
             case EndedCallsRequest():
                 return await ended_calls(self._search, self._journal, request)
             case OutputRequest():
                 return await self._output(request)
             case StatsRequest():
-                return await self._stats()
+                return self._following() if request.part == "following" else await self._stats()
             case EndRequest():
                 return await self._end_stream(request.stream)
             case ToAgentRequest():
-                await self._to_agent(request.stream, request.payload)
+                await self._to_agent(request.stream, request.payload, name_of(request.by))
                 return {}
+            case AnswerRequest():
+                return await self._answering.answer(request)
+            case SendRequest() | InterruptRequest():
+                return await self._answering.send(request)
             case RemoveRequest():
                 return await self._remove(request)
             case PinRequest():
@@ -220,7 +242,10 @@ class Requests:
         result = await self._journal.changed_files(request)
         files = await anyio.to_thread.run_sync(_fitting, result.files)
         return ChangedFilesResult(
-            files=files, total=result.total, complete=result.complete and len(files) == len(result.files)
+            files=files,
+            total=result.total,
+            complete=result.complete and len(files) == len(result.files),
+            uncounted=result.uncounted,
         )
 
     async def _event(self, request: EventRequest) -> dict[str, Any]:
@@ -228,9 +253,8 @@ class Requests:
         if stored is None:
             raise FrameError("not-found", f"there is no event {request.seq}")
         event = msgspec.json.decode(with_seq(stored.seq, stored.body))
-        if request.view == "display" and event["kind"] == "tool-result":
-            later = await view_made_later(event, self._journal)
-            event |= {} if later is None else {"display": later}
+        if request.view == "display":
+            event = await with_later_view(event, self._journal)
         if request.view == "assistant":
             event = await put_together(event, self._journal, MAX_REPLY // 2)
         return {"view": request.view, "event": view_of(event, request.view)}
@@ -239,6 +263,18 @@ class Requests:
         found = await self._journal.open_calls(request.session)
         fitting = {name: _fitting(rows, MAX_REPLY // 2) for name, rows in found.items()}
         return {**fitting, "complete": fitting == found}
+
+    async def _waiting(self, request: WaitingRequest) -> WaitingResult:
+        wanted = SessionFilter(
+            session=request.session, status=RUNNING, provider=request.provider, project=request.project
+        )
+        sessions = await self._journal.sessions(limit=MOST_RUNNING, order="time", wanted=wanted)
+        opened = await self._journal.open_calls()
+        streams = {one.stream: one for one in await self._journal.streams("open")}
+        now = wall_clock()
+        found = find_waiting(sessions, opened, streams, before=now - request.may_after, now=now)
+        fitting = _fitting(found)
+        return WaitingResult(waiting=fitting, complete=len(fitting) == len(found) and len(sessions) < MOST_RUNNING)
 
     async def part(self, request: OutputRequest) -> Part:
         """The requested slice of an output body, not yet encoded. Raises `FrameError` and `JournalError`."""
@@ -405,6 +441,7 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
         since=request.since,
         until=request.until,
         outcomes=request.outcome,
+        phrases=phrases_of(request.query),
     )
     try:
         if request.status is not None:
@@ -542,7 +579,7 @@ def _ended_call(found: FoundCall, session: dict[str, Any]) -> EndedCall:
         preview=None if call is None else call.preview,
         outcome=outcome.status,  # type: ignore[arg-type]
         error=(text if len(text) <= ERROR_LENGTH else f"{text[: ERROR_LENGTH - 1]}…") or None,
-        duration_ms=outcome.duration_ms,
+        duration_ms=milliseconds_of(outcome, None if call is None else call.ts),
         agent=outcome.agent,
     )
 

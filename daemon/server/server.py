@@ -22,22 +22,26 @@ from tooltap.daemon.server.connection import Connection
 from tooltap.daemon.server.requests import Requests, failure
 from tooltap.daemon.system.connections import Acceptor
 from tooltap.daemon.system.listener import Listener, ListenError, peer_uid
-from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.logs import Trouble, get_logger
 from tooltap.daemon.system.loop import name_task
 from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
 from tooltap.protocol.frames import (
     Ack,
+    AnswerRequest,
     ClientFrame,
     DaemonFrame,
     ErrorCode,
     ErrorFrame,
     FrameError,
     Ingest,
+    InterruptRequest,
     Reply,
+    SendRequest,
     StoreRequest,
     Subscribe,
     Suspended,
     ToAgent,
+    ToAgentRequest,
     Welcome,
     decode_client_frame,
 )
@@ -58,6 +62,9 @@ class Server:
         self._owner = os.geteuid()
         self._connections: set[Connection] = set()
         self._acceptor: Acceptor | None = None
+        self._removed = Trouble(
+            _log, "the socket was removed, and no client can connect", "the place of the socket is free again"
+        )
 
     @property
     def connections(self) -> int:
@@ -74,6 +81,19 @@ class Server:
             self._acceptor = Acceptor(listener.socket, self._connection)
         except OSError as error:
             raise ListenError(f"cannot listen at {listener.path}: {error.strerror}") from error
+
+    def renew(self, listener: Listener) -> None:
+        """Listen again if the socket was removed. Connections that are open stay."""
+        try:
+            previous = listener.renew()
+        except ListenError as error:
+            self._removed.begin(str(error))
+            return
+        self._removed.end()
+        if previous is not None and self._acceptor is not None:
+            _log.warning("the socket was removed, and is there again", socket=str(listener.path))
+            self._acceptor.close()
+            self._acceptor = Acceptor(listener.socket, self._connection)
 
     async def stop(self) -> None:
         """Stop accepting connections, commit all received lines, and wait until clients have read what was written."""
@@ -170,6 +190,8 @@ class Server:
             if isinstance(frame, StoreRequest):
                 reply = await self._requests.store(frame, connection.receive)
             else:
+                if isinstance(frame, AnswerRequest | SendRequest | InterruptRequest | ToAgentRequest):
+                    frame.by = f"{frame.by or 'a client'}, over the socket"
                 reply = await self._requests.reply_to(frame)
             await connection.drain()
             connection.send(reply)

@@ -22,6 +22,7 @@ VARIABLE = "TOOLTAP_TEST_CONSTANTS"
 APP = "tooltap.daemon.app"
 SERVER, FEED = "tooltap.daemon.server.server", "tooltap.daemon.web.http.feed"
 FILE, FOLLOWER = "tooltap.daemon.taps.follow.file", "tooltap.daemon.taps.follow.follower"
+NOTIFIER = "tooltap.daemon.notifications.notifier"
 PAGE = "tooltap.daemon.web.page"
 
 CONSTANTS = {
@@ -30,8 +31,10 @@ CONSTANTS = {
     "drain_interval": (APP,),
     "finishing": ("tooltap.daemon.taps.gateway.server",),
     "frame_bytes": (SERVER,),
+    "hook.restart": ("tooltap.daemon.taps.hooks.run",),
     "huge_bytes": (APP,),
     "long_bytes": (APP,),
+    "look_period": (NOTIFIER,),
     "output_cache_bytes": (APP,),
     "output_ttl": (APP,),
     "recent_bytes": (APP,),
@@ -44,6 +47,7 @@ CONSTANTS = {
     "stall": ("tooltap.daemon.taps.delivery.tap",),
     "subscriber_bytes": (SERVER, FEED),
     "sync": ("tooltap.daemon.taps.delivery.spool",),
+    "webhook_pauses": (NOTIFIER,),
     "follow.grace": (FILE,),
     "follow.idle": (FOLLOWER,),
     "follow.open_files": (FOLLOWER,),
@@ -52,6 +56,7 @@ CONSTANTS = {
     "follow.turn_bytes": (FILE, FOLLOWER),
     "rewriting.waiting_bytes": ("tooltap.daemon.views.rewriter",),
     "rewriting.waiting_results": ("tooltap.daemon.views.rewriter",),
+    "usage_period": ("tooltap.daemon.notifications.spending",),
     "web.cards": (f"{PAGE}.live", f"{PAGE}.session"),
     "web.feeds": (FEED,),
     "web.heartbeat": (FEED,),

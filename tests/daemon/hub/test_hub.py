@@ -15,6 +15,7 @@ from tests.daemon.running import Running, Wire, running
 from tooltap.daemon.hub import Batch, Chunk, Selection, Subscription
 from tooltap.daemon.journal.interface import Committed
 from tooltap.daemon.server.connection import Connection
+from tooltap.daemon.show.skins.display import CallTimes
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import Message
 from tooltap.protocol.filters import Filter
@@ -31,7 +32,7 @@ def batch(*outputs: Produced, before: int) -> Batch:
         partial = getattr(output.event, "partial", False)
         last += not partial
         seqs.append(None if partial else last)
-    return Batch([Committed(outputs, seqs)], before)
+    return Batch([Committed(outputs, seqs)], before, CallTimes())
 
 
 def partial(text: str) -> Produced:

@@ -13,9 +13,9 @@ from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, Wire, running
 from tooltap.daemon import hub as batch
 from tooltap.daemon.client.asynchronous import subscribe
-from tooltap.daemon.show.skins.display import display_body
-from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayToolUse
-from tooltap.protocol.events import Message, Usage
+from tooltap.daemon.show.skins.display import CallTimes, display_body, display_events
+from tooltap.protocol.display import DisplayText, DisplayToolResult, DisplayToolUse, decode_display
+from tooltap.protocol.events import Message
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ def watch(daemon: Running, **arguments: Any) -> Wire:
     return daemon.subscribe(**{"as": "display"}, **arguments)
 
 
-def usage(stream: str = "s") -> Any:
+def history(stream: str = "s") -> Any:
     """An event without a display line."""
-    return event(Usage, stream, scope="turn", input_tokens=1)
+    return message("said before", stream, replay=True)
 
 
 def partial(text: str, offset: int) -> Any:
@@ -42,12 +42,12 @@ def seqs(lines: list[dict[str, Any]]) -> list[int]:
 
 
 def test_line_is_the_display_event_with_seq(daemon: Running) -> None:
-    stored = [message("Running it."), call("c", preview="ls"), usage(), result("c"), message("Done.")]
+    stored = [message("Running it."), call("c", preview="ls"), history(), result("c"), message("Done.")]
     live = watch(daemon, after="now")
     live.until("live")
     daemon.commit(commit(*stored))
     replay = watch(daemon, after="start")
-    shown = [(seq, display_body(one.body)) for seq, one in enumerate(stored, 1)]
+    shown = [(seq, display_body(one.body, CallTimes())) for seq, one in enumerate(stored, 1)]
     expected = [b'{"seq":%d,' % seq + body[1:] + b"\n" for seq, body in shown if body is not None]
 
     assert len(expected) == 4
@@ -57,7 +57,7 @@ def test_line_is_the_display_event_with_seq(daemon: Running) -> None:
 
 
 def test_cursor_is_that_of_events(daemon: Running) -> None:
-    daemon.commit(commit(message("one"), usage(), message("two"), usage()))
+    daemon.commit(commit(message("one"), history(), message("two"), history()))
 
     assert seqs(watch(daemon, after=1).until("live")) == [3]
     assert watch(daemon, after=3).until("live") == [{"op": "live", "seq": 4}]
@@ -67,7 +67,7 @@ def test_cursor_is_that_of_events(daemon: Running) -> None:
 def test_replay_joins_live_without_loss_or_duplicate(tmp_path: Path) -> None:
     with running(tmp_path, subscriber_bytes=4_096) as daemon:
         writing = threading.Thread(
-            target=lambda: daemon.commit(*[commit(message(str(n)), usage(), base=n) for n in range(300)])
+            target=lambda: daemon.commit(*[commit(message(str(n)), history(), base=n) for n in range(300)])
         )
         writing.start()
         received = []
@@ -98,7 +98,7 @@ def test_filter_is_the_same_in_replay_and_live(
     live = watch(daemon, after="now", filter=wanted)
     live.until("live")
     daemon.commit(
-        commit(message("a"), call("c"), usage(), result("c")), commit(message("b", "t"), usage("t"), stream="t")
+        commit(message("a"), call("c"), history(), result("c")), commit(message("b", "t"), history("t"), stream="t")
     )
     *replayed, joined = watch(daemon, after="start", filter=wanted).until("live")
 
@@ -111,7 +111,7 @@ def test_position_is_sent_while_nothing_is_displayed(tmp_path: Path) -> None:
     with running(tmp_path, at_interval=0.05) as daemon:
         wire = watch(daemon, after="now")
         wire.until("live")
-        daemon.commit(commit(usage(), usage()))
+        daemon.commit(commit(history(), history()))
         read = wire.until("at")
         while read[-1]["seq"] == 0:  # one may have been sent before the commit
             read = wire.until("at")
@@ -151,11 +151,49 @@ def test_slow_subscriber_loses_nothing(tmp_path: Path) -> None:
         slow = watch(daemon, after="now")
         slow.until("live")
         for number in range(100):
-            daemon.commit(commit(message("x" * 10_000), usage(), base=number))
+            daemon.commit(commit(message("x" * 10_000), history(), base=number))
         (stuck,) = daemon.stats()["subscribers"]
 
         assert (stuck["as"], stuck["behind"]) == ("display", True)
         assert [slow.read()["seq"] for _ in range(100)] == list(range(1, 200, 2))
+
+
+@pytest.mark.parametrize(
+    ("called", "ended", "shown"),
+    [
+        ({"ts": 1_000}, {"ts": 3_500, "wait_ms": 500}, 2_000),
+        ({"ts": 1_000}, {"ts": 3_500, "duration_ms": 7}, 7),
+        ({"ts": 1_000}, {"ts": 1_049}, None),
+        ({"ts": 1_000}, {}, None),
+        ({}, {"ts": 3_500}, None),
+        ({"ts": 1_000}, {"ts": 3_500, "synthetic": True}, None),
+        ({"ts": 1_000}, {"ts": 3_500, "async_": True}, None),
+    ],
+)
+def test_result_says_how_long_the_call_took(
+    daemon: Running, called: dict[str, Any], ended: dict[str, Any], shown: int | None
+) -> None:
+    live = watch(daemon, after="now")
+    live.until("live")
+    daemon.commit(commit(call("c", **called)))
+    daemon.commit(commit(result("c", **ended), base=1))
+    readers = [live, watch(daemon, after="start"), watch(daemon, after=1)]
+    without_daemon = list(display_events(one.event for one in (call("c", **called), result("c", **ended))))
+
+    read = [without_daemon[-1], *(decode_display([reader.line(), reader.line()][-1]) for reader in readers[:2])]
+    read.append(decode_display(readers[2].line()))
+    assert [one.duration_ms for one in read if isinstance(one, DisplayToolResult)] == [shown] * 4
+
+
+def test_duration_of_a_call_that_began_before_the_daemon(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        daemon.commit(commit(call("c", ts=1_000)))
+    with running(tmp_path) as daemon:
+        live = watch(daemon, after="now")
+        live.until("live")
+        daemon.commit(commit(result("c", ts=3_500), base=1))
+
+        assert live.read()["durationMs"] == 2_500
 
 
 def test_both_forms_side_by_side(daemon: Running) -> None:
@@ -171,9 +209,9 @@ def test_both_forms_side_by_side(daemon: Running) -> None:
 def test_display_event_is_made_once_for_all(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     projected: list[bytes] = []
 
-    def count(body: bytes) -> bytes | None:
+    def count(body: bytes, times: CallTimes) -> bytes | None:
         projected.append(body)
-        return display_body(body)
+        return display_body(body, times)
 
     wires = [watch(daemon, after="now", filter=wanted) for wanted in ({}, {}, {"kind": ["message"]})]
     for wire in wires:
@@ -196,7 +234,7 @@ def test_unknown_form_is_refused(daemon: Running) -> None:
 
 @pytest.mark.anyio
 async def test_client_resumes_by_cursor(daemon: Running) -> None:
-    daemon.commit(commit(message("Running it."), call("c", preview="ls"), usage(), result("c"), message("Done.")))
+    daemon.commit(commit(message("Running it."), call("c", preview="ls"), history(), result("c"), message("Done.")))
     async with subscribe(as_="display", after="start", follow=False, path=daemon.path) as subscription:
         found = [shown async for shown in subscription.display_events()]
         end = subscription.cursor

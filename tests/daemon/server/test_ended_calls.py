@@ -71,6 +71,7 @@ def test_what_is_known_of_a_call(wire: Wire) -> None:
         "ts": 73_000,
         "name": "Bash",
         "callTitle": "Run tests",
+        "durationMs": 1_000,
         "outcome": "completed",
         "agent": "helper",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -170,12 +171,12 @@ def test_event_by_seq(daemon: Running, wire: Wire) -> None:
     assert failure(wire, "event", seq=3) == ("not-found", "there is no event 3")
 
 
-RESULT = {
-    "kind": "tool-result",
-    "output": {"stdout": "for the model", "_happy": {"v": 2}, "_raw": {"x": 1}},
-    "status": "completed",
-}
-DISPLAYED = {**RESULT, "display": {"origin": "provider", "text": "for the user"}}
+RESULT: dict[str, Any] = json.loads(
+    result("c1", output={"stdout": "for the model", "_happy": {"v": 2}, "_raw": {"x": 1}}).body
+)
+ENVELOPE = RESULT.keys() - {"kind", "output", "status"}
+DISPLAYED = {**RESULT, "display": {"origin": "rule", "text": "for the user"}}
+CAPTIONED = {**RESULT, "display": {"origin": "provider", "text": "Found 2 matches"}}
 SILENT = {**DISPLAYED, "silent": True}
 UNKNOWN = {**RESULT, "assistantView": "unknown"}
 
@@ -189,6 +190,7 @@ UNKNOWN = {**RESULT, "assistantView": "unknown"}
         (DISPLAYED, "raw", {"kind", "output", "status", "display"}, {"stdout", "_happy", "_raw"}),
         (DISPLAYED, "assistant", {"kind", "output", "status"}, {"stdout", "_happy"}),
         (DISPLAYED, "display", {"kind", "status", "display"}, set()),
+        (CAPTIONED, "display", {"kind", "output", "status", "display"}, {"stdout", "_happy"}),
         (SILENT, "raw", {"kind", "output", "status", "display", "silent"}, {"stdout", "_happy", "_raw"}),
         (SILENT, "assistant", {"kind", "output", "status"}, {"stdout", "_happy"}),
         (SILENT, "display", {"kind", "status", "silent"}, set()),
@@ -199,7 +201,7 @@ UNKNOWN = {**RESULT, "assistantView": "unknown"}
 def test_event_in_each_view(stored: dict[str, Any], view: View, keys: set[str], output: set[str]) -> None:
     shown = view_of(stored, view)
 
-    assert set(shown) == keys
+    assert shown.keys() - ENVELOPE == keys
     assert set(shown.get("output", {})) == output
 
 
@@ -207,14 +209,17 @@ def test_assistant_view_has_what_the_model_saw_in_place_of_the_output() -> None:
     known = {**RESULT, "modelView": {"blocks": [{"type": "text", "text": "seen"}]}}
     parts = {**RESULT, "modelView": {"blocks": [{"parts": [{"at": "/output/stdout"}]}]}}
 
-    assert set(view_of(known, "assistant")) == {"kind", "status", "modelView"}
-    assert set(view_of(parts, "assistant")) == {"kind", "status", "modelView", "output"}
-    assert set(view_of(known, "display")) == {"kind", "status", "output"}
+    assert view_of(known, "assistant").keys() - ENVELOPE == {"kind", "status", "modelView"}
+    assert view_of(parts, "assistant").keys() - ENVELOPE == {"kind", "status", "modelView", "output"}
+    assert view_of(known, "display").keys() - ENVELOPE == {"kind", "status", "output"}
     assert view_of(known, "raw") == known
 
 
 def test_view_has_only_the_outputs_it_shows() -> None:
-    outputs = {pointer: {"outputId": pointer} for pointer in ("/output/stdout", "/output/_raw/text", "/display/text")}
+    whole = {"bytes": 100_000, "lines": 1, "mimeType": "text/plain"}
+    outputs = {
+        pointer: {"outputId": pointer, **whole} for pointer in ("/output/stdout", "/output/_raw/text", "/display/text")
+    }
     stored = {**DISPLAYED, "outputs": outputs}
 
     assert set(view_of(stored, "assistant")["outputs"]) == {"/output/stdout"}
@@ -375,3 +380,60 @@ def test_end_stream(daemon: Running, wire: Wire) -> None:
     assert publisher.until("done")[-1]["lines"] == 1
     assert wire.ask("stats")["streams"]["ended"] == 1
     assert failure(wire, "end", stream="other") == ("not-found", "there is no stream 'other'")
+
+
+def test_what_waits_for_a_person(daemon: Running, wire: Wire) -> None:
+    about: dict[str, Any] = {"session": "asks", "provider": "claude"}
+    daemon.commit(
+        commit(
+            event(SessionEvent, state="started", title="Deploy it", cwd="/src/shop", **about),
+            call("c1", preview="make deploy", agent="helper", **about),
+            event(
+                PermissionRequest,
+                permission_id="p",
+                type="permission",
+                call_id="c1",
+                name="Bash",
+                title="make deploy",
+                options=[{"id": "a", "name": "Allow", "kind": "allow_once"}],
+                agent="helper",
+                ts=7_000,
+                **about,
+            ),
+        ),
+        commit(call("c1", "t", ts=1_000, session="works"), stream="t"),
+        commit(
+            event(Turn, "f", state="started", session="file"),
+            call("c1", "f", ts=1_000, preview="make", session="file"),
+            stream="f",
+            followed=True,
+        ),
+    )
+    certain = {
+        "session": "asks",
+        "title": "Deploy it",
+        "project": "/src/shop",
+        "cwd": "/src/shop",
+        "provider": "claude",
+        "stream": "s",
+        "seq": 3,
+        "permissionId": "p",
+        "type": "permission",
+        "callId": "c1",
+        "name": "Bash",
+        "callTitle": "make deploy",
+        "preview": "make deploy",
+        "options": [{"id": "a", "name": "Allow", "kind": "allow_once"}],
+        "since": 7_000,
+        "agent": "helper",
+        "whyNot": "its tap sends nothing to the agent: answer in the agent's own window, and start the agent with"
+        " `tooltap proxy --answers -- COMMAND` to answer here",
+    }
+    assert wire.ask("waiting")["complete"] is True
+    assert wire.ask("waiting", provider=["claude"])["waiting"] == [certain]
+    assert wire.ask("waiting", session=["works"])["waiting"] == []
+    [first, second] = wire.ask("waiting")["waiting"]
+    assert first == certain
+    assert (second["session"], second["preview"], second["certain"]) == ("file", "make", False)
+    assert "`tooltap hooks install`" in second["whyNot"]
+    assert wire.ask("waiting", mayAfter=2**53)["waiting"] == [certain]

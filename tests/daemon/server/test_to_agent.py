@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import start
+from tests.daemon.answering import answer, asking, response, result, timeless
 from tests.daemon.running import TIMEOUT, Running, Wire, running
 from tooltap.daemon.ingest import connection
 
@@ -118,6 +120,47 @@ def test_publisher_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 time.sleep(0.01)
 
 
+def notices(daemon: Running) -> list[tuple[str, dict[str, Any]]]:
+    """Code and data of each notice."""
+    with daemon.connect() as wire:
+        wire.send("subscribe", after="start", follow=False, filter={"kind": ["notice"]})
+        return [(one["code"], one["data"]) for one in wire.rest() if one.get("kind") == "notice"]
+
+
+@pytest.mark.parametrize("why", [None, "the agent is busy"])
+def test_who_has_sent_it_is_journaled_before_the_publisher_gets_it(daemon: Running, why: str | None) -> None:
+    with publisher_of(daemon) as publisher, daemon.connect() as client:
+        client.send("to-agent", id=1, stream="s", payload=PAYLOAD, by="ada")
+        frame = publisher.until("to-agent")[-1]
+        [(code, data)] = notices(daemon)
+        assert (code, data["what"], data["by"]) == ("send", "raw", "ada, over the socket")
+        publisher.send("to-agent", id=frame["id"], **({} if why is None else {"refused": why}))
+        client.until("reply")
+
+        end = ("send-delivered", data) if why is None else ("send-failed", {**data, "reason": why})
+        assert notices(daemon) == [("send", data), end]
+
+
+@pytest.mark.parametrize("more", [{}, {"answers": "rpc:101"}])
+def test_question_that_was_answered_is_not_answered_past_that(
+    daemon: Running, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]
+) -> None:
+    monkeypatch.setattr(connection, "ANSWER_PATIENCE", 0.05)
+    with daemon.connect() as wire, daemon.connect() as client:
+        tap = asking(wire, 1, 2)
+        answer(client)
+        assert not result(client)["delivered"]
+        tap.receive()
+        line = json.dumps({"jsonrpc": "2.0", **response(1, "no")})
+        client.send("to-agent", id=1, stream="s", payload={"id": "a", "line": line, **more})
+        code, sentence = refusal(client.until("reply")[-1])
+        assert (code, timeless(sentence)) == ("already-answered", "answered N s ago by ada, over the socket: allowed")
+
+        other = {"id": "b", "line": line.replace("101", "102")}
+        client.send("to-agent", id=1, stream="s", payload=other)
+        assert tap.receive()["payload"] == {**other, "answers": "rpc:102"}
+
+
 def test_acks_are_not_lost_to_a_publisher_that_reads_late(daemon: Running) -> None:
     """An ack that waits until the publisher reads again is sent, although a frame for the agent came meanwhile."""
     with publisher_of(daemon) as publisher:
@@ -135,7 +178,7 @@ def test_acks_are_not_lost_to_a_publisher_that_reads_late(daemon: Running) -> No
         assert reply()["ok"]
 
 
-def test_every_tap_refuses(daemon: Running) -> None:
+def test_nothing_reaches_the_agent_of_a_usual_tap(daemon: Running) -> None:
     program = "import sys\nprint('hello', flush=True)\nfor line in sys.stdin: print(line, end='', flush=True)"
     with start("run", "--socket", daemon.path, "--", sys.executable, "-u", "-c", program) as run:
         assert run.line() == b"hello\n"
@@ -143,11 +186,7 @@ def test_every_tap_refuses(daemon: Running) -> None:
             time.sleep(0.01)
         stream = streams[0]["stream"]
         _, reply = ask(daemon, stream)
-        code, message = refusal(reply())
-        assert (code, message) == (
-            "refused",
-            f"the publisher of stream '{stream}' refused: this tap sends nothing to the agent",
-        )
+        assert refusal(reply()) == ("refused", f"the publisher of stream '{stream}' sends nothing to its agent")
         run.write(b"more\n")
         assert run.line() == b"more\n"
         assert run.end()[0] == 0
