@@ -59,11 +59,14 @@ class FileParts(msgspec.Struct, omit_defaults=True):
 
     of_path: dict[str, list[FilePart]] = {}
     """Path, absolute if the session's directory is known -> its parts."""
+    is_full: bool = False
+    """Whether a file was left out because of `MAX_CHARACTERS`."""
 
     def add(self, path: str, part: FilePart) -> None:
         known = self.of_path.get(path)
         if known is None:
             if sum(map(len, self.of_path)) + len(path) > MAX_CHARACTERS:
+                self.is_full = True
                 return
             known = self.of_path[path] = []
         same = next((one for one in reversed(known) if one.is_beside(part)), None)
@@ -76,6 +79,7 @@ class FileParts(msgspec.Struct, omit_defaults=True):
 
     def absorb(self, earlier: FileParts) -> None:
         """Add the parts of an earlier row of the same session."""
+        self.is_full = self.is_full or earlier.is_full
         for path, parts in earlier.of_path.items():
             for part in parts:
                 self.add(path, msgspec.structs.replace(part))
@@ -87,10 +91,13 @@ class SessionChanges(NamedTuple):
     session: str
     provider: str
     project: str | None
+    worktree: str | None
     title: str | None
     files: FileParts
     is_whole: bool
     """False if the session changed more files than `files` has."""
+    is_uncounted: bool
+    """Whether that is because an older version has ingested some of it."""
 
 
 @dataclass
@@ -98,6 +105,7 @@ class _Changed:
     """A file, as far as it was read."""
 
     project: str | None
+    worktree: str | None
     total: FilePart
     agents: Counter[str] = field(default_factory=Counter)
     sessions: list[tuple[SessionChanges, FilePart]] = field(default_factory=list)
@@ -108,10 +116,12 @@ def report_files(sessions: Iterable[SessionChanges], request: ChangedFilesReques
     needle = None if request.file is None else request.file.casefold()
     found: dict[tuple[str | None, str], _Changed] = {}
     is_whole = True
+    uncounted = 0
     for session in sessions:
         if not _is_wanted(session, request):
             continue
         is_whole = is_whole and session.is_whole
+        uncounted += session.is_uncounted
         for path, parts in session.files.of_path.items():
             if needle is not None and needle not in path.casefold():
                 continue
@@ -123,6 +133,7 @@ def report_files(sessions: Iterable[SessionChanges], request: ChangedFilesReques
         files=[_described(path, file) for (_, path), file in files[: request.limit]],
         total=len(files),
         complete=is_whole and len(files) <= request.limit,
+        uncounted=uncounted or None,
     )
 
 
@@ -153,7 +164,9 @@ def _add(found: dict[tuple[str | None, str], _Changed], session: SessionChanges,
     key = (None if _is_absolute(path) else session.project or session.session), path
     file = found.get(key)
     if file is None:
-        file = found[key] = _Changed(session.project, msgspec.structs.replace(total))
+        is_there = session.worktree is not None and path.startswith(f"{session.worktree}/")
+        worktree = session.worktree if is_there else None
+        file = found[key] = _Changed(session.project, worktree, msgspec.structs.replace(total))
     else:
         file.total.add(total)
     file.agents[session.provider] += total.changes
@@ -176,6 +189,7 @@ def _described(path: str, file: _Changed) -> ChangedFile:
     return ChangedFile(
         path=path,
         project=file.project,
+        worktree=file.worktree,
         sessions=len(file.sessions),
         agents=[agent for agent, _ in file.agents.most_common()],
         changes=file.total.changes,

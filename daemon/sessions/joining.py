@@ -30,6 +30,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from tooltap.daemon.journal.interface import FilePosition, Journal, Role, StreamInfo
+from tooltap.daemon.sessions.projection import HOOKS
 from tooltap.normalizers.catalog.registry import apis, session_dialects
 from tooltap.normalizers.core.items import Item, Produced
 from tooltap.protocol.events import Display, SessionEvent, ToolCall, ToolResult, ToolUpdate, decode
@@ -411,8 +412,8 @@ def names_session(info: StreamInfo) -> bool:
 
 
 def is_tap(info: StreamInfo) -> bool:
-    """Return whether a stream is from a tap of an agent."""
-    return not is_file(info) and info.asked_dialect != DISPLAY_TOOLS
+    """Return whether a stream is from a tap of an agent, and may own a session."""
+    return not is_file(info) and info.asked_dialect not in (DISPLAY_TOOLS, HOOKS)
 
 
 def _is_guest(info: StreamInfo, session: str, others: Iterable[StreamInfo], connected: Container[str]) -> bool:

@@ -93,18 +93,18 @@ def place_of(session: Mapping[str, Any]) -> SessionPlace:
 # -- name and status --------------------------------------------------------------------------------------------------
 
 
-def name_of(row: dict[str, Any]) -> str:
+def name_of(row: Mapping[str, Any]) -> str:
     """Return the name by which a session is shown: its title, or else its project, or else its id. `row`: as in a
     `sessions` reply."""
     return row.get("title") or project_of(row) or str(row["session"])
 
 
-def project_of(row: dict[str, Any]) -> str:
+def project_of(row: Mapping[str, Any]) -> str:
     """Return the name of a session's project: its folder, without the path; empty if it is not known."""
     return folder_name(folder_of(row))
 
 
-def folder_of(row: dict[str, Any]) -> str:
+def folder_of(row: Mapping[str, Any]) -> str:
     """Return the folder of a session's project; empty if it is not known."""
     return str(row.get("project") or row.get("cwd") or "")
 
@@ -150,6 +150,9 @@ STATUSES = {
     "interrupted": "Interrupted",
 }
 """Status of a session -> its label."""
+RUNNING = ("running", "waiting")
+"""Statuses of sessions that are running: their agents work, or wait for a person. They can change without an event of
+the session: its stream ends or is suspended."""
 
 
 _ORIGINS = {
@@ -217,9 +220,26 @@ def status_of(row: dict[str, Any]) -> str:
     return str(row["status"])
 
 
+def asked_text(waiting: Mapping[str, Any]) -> str:
+    """Return what is asked: the questions, or else the call for which a permission is asked. `waiting`: as in a reply
+    to `waiting`."""
+    questions = [str(asked["question"]) for asked in waiting.get("questions") or [] if asked.get("question")]
+    call = (waiting.get("name"), waiting.get("preview") or waiting.get("callTitle"))
+    return " ".join(questions) or " ".join(str(part) for part in call if part)
+
+
+def option_names(waiting: Mapping[str, Any]) -> list[str]:
+    """Return the names of what one can choose, as far as the agent states them."""
+    options = waiting.get("options")
+    if not options:
+        stated = [asked.get("options") for asked in waiting.get("questions") or []]
+        options = [option for of_question in stated if isinstance(of_question, list) for option in of_question]
+    named = (option.get("name") or option.get("label") if isinstance(option, dict) else option for option in options)
+    return [name for name in named if isinstance(name, str) and name]
+
+
 def is_live(row: dict[str, Any]) -> bool:
-    """Return whether a session is running: its agent works, or waits for a person."""
-    return status_of(row) in ("running", "waiting")
+    return status_of(row) in RUNNING
 
 
 def _by_session(rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

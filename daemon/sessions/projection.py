@@ -14,10 +14,16 @@ from typing import Any
 import msgspec
 
 from tooltap.daemon.sessions.row import DESCRIPTION, SessionRow
+from tooltap.normalizers.catalog.registry import session_dialects
 from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.tools.registry import ASKING
 
 CALL = "call"
 PERMISSION = "permission"
+HOOKS = "hooks"
+"""The dialect of hooks of agents, which have nothing but questions."""
+FROM_HOOK = "fromHook"
+"""Key of a permission that a hook has asked for."""
 
 
 class CallRow(msgspec.Struct, array_like=True):
@@ -121,6 +127,19 @@ class Projection(ABC):
             "preview": call.preview,
         }
         self._open(stream, CALL, call.call_id, seq, entry, data)
+        # What an agent prints has a request for each question, or nobody can answer it, and the call fails at once.
+        if call.name in ASKING and entry.head.dialect in session_dialects():
+            questions = (call.input or {}).get("questions")
+            asked = {
+                "permissionId": call.call_id,
+                "type": ASKING[call.name],
+                "callId": call.call_id,
+                "name": call.name,
+                "title": call.title or call.preview,
+                "questions": questions if isinstance(questions, list) else None,
+                "fromCall": True,
+            }
+            self._open(stream, PERMISSION, _by_call(call.call_id), seq, entry, asked)
 
     def _update_call(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
         update = entry.fields
@@ -136,6 +155,7 @@ class Projection(ABC):
     def _close_call(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
         if not entry.fields.async_:
             self._close(stream, CALL, entry.fields.call_id)
+            self._close(stream, PERMISSION, _by_call(entry.fields.call_id))
 
     def _ask(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
         request = entry.fields
@@ -147,7 +167,10 @@ class Projection(ABC):
             "title": request.title,
             "options": request.options,
             "questions": request.questions,
+            FROM_HOOK: True if entry.head.dialect == HOOKS else None,
         }
+        if request.call_id is not None:
+            self._close(stream, PERMISSION, _by_call(request.call_id))
         self._open(stream, PERMISSION, request.permission_id, seq, entry, data)
 
     def _answer(self, stream: str, row: SessionRow, seq: int, entry: Produced) -> None:
@@ -189,6 +212,11 @@ _RULES: dict[str, Callable[[Projection, str, SessionRow, int, Produced], None]] 
     "permission-response": Projection._answer,
     "session": Projection._update_session,
 }
+
+
+def _by_call(call_id: str) -> str:
+    """Return the row id of a question that only its call states."""
+    return f"call {call_id}"
 
 
 def _known(values: dict[str, Any]) -> dict[str, Any]:

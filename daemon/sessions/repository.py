@@ -52,8 +52,8 @@ class Repositories:
 
 
 def root_of(cwd: str) -> str | None:
-    """Return the folder, at `cwd` or above, that has `.git`, a folder or a file; of a worktree, the folder of its
-    repository. Links are not followed. It may block: call it in a thread."""
+    """Return the folder, at `cwd` or above, that has `.git`: a file, or a folder that git takes for one; of a
+    worktree, the folder of its repository. Links are not followed. It may block: call it in a thread."""
     if not os.path.isabs(cwd) or not os.path.isdir(cwd):
         return None
     home = os.path.expanduser("~")
@@ -65,7 +65,7 @@ def root_of(cwd: str) -> str | None:
             except OSError:
                 pass
             else:
-                if stat.S_ISDIR(mode):
+                if stat.S_ISDIR(mode) and _is_git_folder(os.path.join(folder, ".git")):
                     return folder
                 if stat.S_ISREG(mode):
                     return _repository_of(folder) or folder
@@ -73,6 +73,11 @@ def root_of(cwd: str) -> str | None:
             break
         folder = above
     return None
+
+
+def _is_git_folder(path: str) -> bool:
+    """Return whether git takes a folder for that of a repository. Sandboxes leave empty folders of this name."""
+    return os.path.lexists(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects"))
 
 
 _GITDIR = re.compile(r"gitdir:[ ]*(.+?)[/\\]worktrees[/\\][^/\\]+[/\\]?\s*")

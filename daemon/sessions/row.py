@@ -12,14 +12,14 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, Literal, TypeAlias, get_type_hints
 
 import msgspec
 
 from tooltap.daemon.sessions.files import FilePart, FileParts, SessionChanges
 from tooltap.daemon.sessions.prices import known_prices
 from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, priced
-from tooltap.daemon.sessions.worktrees import project_of_path
+from tooltap.daemon.sessions.worktrees import project_of_path, worktree_in
 from tooltap.normalizers.changes.content import split_lines
 from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, steps
 from tooltap.normalizers.core.items import Produced
@@ -52,6 +52,7 @@ _TAG = re.compile(r"<(/?)([A-Za-z][\w-]{1,40})([^<>\n]{0,200})>")
 _PLACEHOLDER = re.compile(r"\[(?:Image|Pasted text)(?: #|: )[^\[\]\n]{1,200}\]")
 _BEFORE_REQUEST = ("# Context from my IDE setup:", "## My request for Codex:")
 _HEADER_OF_INSTRUCTIONS = "# AGENTS.md instructions"
+_FENCES = ("```", "~~~")
 _NOT_PROMPTS = ("Caveat: The messages below were generated", "[Request interrupted by user")
 
 
@@ -92,17 +93,34 @@ def title_of(prompt: str) -> str:
     return line[: cut if cut > MAX_TITLE // 2 else MAX_TITLE - 1] + "…"
 
 
+def first_line_of(prompt: str) -> str:
+    """Return the first line of a prompt that says something, of at most `MAX_TITLE` code points; empty if the user said
+    nothing in it. The fence of a block of code says nothing."""
+    said = (line for line in _said_in(prompt).splitlines() if not line.lstrip().startswith(_FENCES))
+    lines = (" ".join(_without_marks(line.split())) for line in said)
+    line = next(filter(None, lines), "")
+    return line if len(line) <= MAX_TITLE else line[: MAX_TITLE - 1].rstrip() + "…"
+
+
 def words_of(prompt: str) -> list[str]:
     """Return the user's words in a prompt, without what programs have added around them; none if it is not a user's
     prompt."""
+    return _without_marks(_said_in(prompt).split())
+
+
+def _said_in(prompt: str) -> str:
     text = prompt[:READ].lstrip()
     if text.startswith(_NOT_PROMPTS):
-        return []
+        return ""
     if text.startswith(_BEFORE_REQUEST[0]):
         text = text.partition(_BEFORE_REQUEST[1])[2] or text
     if text.startswith(_HEADER_OF_INSTRUCTIONS):
         text = text.partition("\n")[2]
-    words = _PLACEHOLDER.sub(" ", _without_wrappers(text)).split()
+    return _PLACEHOLDER.sub(" ", _without_wrappers(text))
+
+
+def _without_marks(words: list[str]) -> list[str]:
+    """Remove the marks of a heading, a quote or a list before the first word."""
     while words and not words[0].strip("#>*-"):
         del words[0]
     return words
@@ -139,6 +157,8 @@ MAX_FILES = 500
 """Maximum files that are counted; later ones are ignored."""
 MAX_OPEN = 100
 """Maximum calls without a result that are remembered."""
+STATED = ("NotebookEdit", "Patch")
+"""Tools whose results may state the change that their calls do not."""
 
 
 class FileChange(msgspec.Struct, array_like=True):
@@ -188,6 +208,11 @@ class Changes(msgspec.Struct, omit_defaults=True):
         """Return whether `parts` has all files that were changed."""
         return len(self.files) < MAX_FILES and len(self.parts.of_path) >= len(self.files)
 
+    @property
+    def lacks_parts(self) -> bool:
+        """Return whether an older version, which had no parts, has noted some of the changes."""
+        return len(self.parts.of_path) < len(self.files) and not self.parts.is_full
+
     def _open(self, seq: int, entry: Produced) -> None:
         call_id = entry.fields.call_id
         found = self._changes(seq, entry.tool or "", entry.fields.input, {})
@@ -203,7 +228,7 @@ class Changes(msgspec.Struct, omit_defaults=True):
             return
         if stated := _stated(result.output):
             changes = [FileChange(one.file, *stated, one.path, one.seq) for one in changes[:1]]
-        elif entry.tool == "Patch" and (of_result := self._changes(seq, "Patch", {}, result.output)):
+        elif entry.tool in STATED and (of_result := self._changes(seq, entry.tool, {}, result.output)):
             changes = of_result
         for change in changes:
             if change.file in self.files or len(self.files) < MAX_FILES:
@@ -288,6 +313,11 @@ class Settled(msgspec.Struct, array_like=True):
     """Its duration, as counted."""
 
 
+Pending: TypeAlias = Literal["", "request", "dialog"]
+"""What waits for a person in a session: nothing, or requests without a response; `dialog`, if a hook has told of one,
+which is open in the agent's own window, whether or not a stream is."""
+
+
 class Work(msgspec.Struct, omit_defaults=True):
     """Progress of the work: the main agent's turns, the time they took, what failed, and the status."""
 
@@ -364,11 +394,10 @@ class Work(msgspec.Struct, omit_defaults=True):
         else the session is `interrupted`. `ended`: the agent has reported the end."""
         return "interrupted" if ended and self.turn == "started" else _OUTCOMES[self.turn]
 
-    def status(self, *, ended: bool, is_open: bool, pending: bool) -> SessionStatus:
-        """Return the status. `is_open`: a stream of the session is open. `pending`: a permission request has no
-        response."""
+    def status(self, *, ended: bool, is_open: bool, pending: Pending) -> SessionStatus:
+        """Return the status. `is_open`: a stream of the session is open."""
         if pending:
-            return "waiting" if is_open else "interrupted"
+            return "waiting" if is_open or pending == "dialog" else "interrupted"
         outcome = self.outcome(ended=ended)
         return "interrupted" if outcome == "running" and not is_open else outcome
 
@@ -510,6 +539,11 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         return None if folder is None else project_of_path(folder)
 
     @property
+    def worktree(self) -> str | None:
+        """The worktree in which the session was started, if its repository is known and has its worktrees inside."""
+        return None if self.home is None or self.root is None else worktree_in(self.root, self.home)
+
+    @property
     def outcome(self) -> SessionStatus:
         """See `Work.outcome`."""
         return self.work.outcome(ended=self.ended)
@@ -539,12 +573,11 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     def changed_files(self, name: str) -> SessionChanges:
         """Return what the session `name` changed."""
         title = self.title or self.prompt.title or None
-        whole = self.changes.has_all_parts
-        return SessionChanges(name, self.provider, self.project, title, self.changes.parts, whole)
+        whole, lacks = self.changes.has_all_parts, self.changes.lacks_parts
+        return SessionChanges(name, self.provider, self.project, self.worktree, title, self.changes.parts, whole, lacks)
 
-    def describe(self, name: str, streams: Mapping[str, StreamState], *, pending: bool) -> dict[str, Any]:
-        """Return the session as in a `sessions` reply. `streams`: the state of each stream that it is in; `pending`:
-        whether a permission request has no response."""
+    def describe(self, name: str, streams: Mapping[str, StreamState], *, pending: Pending) -> dict[str, Any]:
+        """Return the session as in a `sessions` reply. `streams`: the state of each stream that it is in."""
         states = set(streams.values())
         activity: list[dict[str, int]] = []
         width = 0
@@ -587,7 +620,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             duration_ms=self.work.duration(self.first_ts, self.last_ts),
             streams=sorted(streams),
             cost_usd=None if cost is None else cost.usd,
-            cost_estimated=True if cost is not None and cost.estimated else None,
+            known_cost_usd=total.dollars if cost is None else None,
+            cost_estimated=total.estimated or None,
             cost_model=None if cost is None else cost.matched,
             prices_date=None if prices is None else prices.date,
             estimated_output_tokens=total.amount.estimated_output_tokens,

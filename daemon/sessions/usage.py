@@ -15,11 +15,11 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_left
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -598,6 +598,13 @@ class Total:
         return Cost(self.dollars, self.estimated, matched, self.estimated and self.amount.more_output_tokens > 0)
 
 
+def known_cost(row: Mapping[str, Any]) -> float | None:
+    """Return what is known of the cost of a session, of its row in a `sessions` reply: its `Total.dollars`. Sums over
+    sessions are sums of these; None if nothing is known."""
+    cost: float | None = row.get("costUsd", row.get("knownCostUsd"))
+    return cost
+
+
 class Spending(NamedTuple):
     """The usage and cost of one session, and the facts by which `report` groups them."""
 
@@ -694,6 +701,11 @@ def bill(billing: Billing) -> None:
     """Set what the user says about bills, for all reports of this process."""
     global _billing
     _billing = billing
+
+
+def is_billed(provider: str) -> bool:
+    """Return whether no subscription pays the agent: its cost is a bill."""
+    return provider not in _billing.subscription
 
 
 def has_budget() -> bool:

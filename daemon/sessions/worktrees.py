@@ -10,6 +10,7 @@ from tooltap.normalizers.catalog.registry import worktrees
 from tooltap.normalizers.tools.paths import WINDOWS
 
 _NAME, _NAME_ON_WINDOWS = re.compile(r"[^/]+"), re.compile(r"[^/\\]+")
+_INSIDE = re.compile(r"/(?:\.worktrees|\.[^/]+/worktrees)/[^/]+")
 _HOMES = frozenset({"home", "users"})
 
 
@@ -34,6 +35,13 @@ def project_of_path(path: str, *, is_repository: bool = False) -> str:
         if words[at] == ".worktrees" or not (is_repository or _is_home(words[:at])):
             return path[: names[above].end()]
     return path
+
+
+def worktree_in(repository: str, path: str) -> str | None:
+    """Return the folder of the worktree in which a path lies, if that is in a hidden folder of the repository:
+    `.worktrees/NAME`, `.claude/worktrees/NAME` and the like."""
+    inside = _INSIDE.match(path, len(repository)) if path.startswith(f"{repository}/") else None
+    return None if inside is None else path[: inside.end()]
 
 
 def _fits(words: Sequence[str], pattern: Sequence[str]) -> bool:

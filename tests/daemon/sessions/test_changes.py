@@ -58,6 +58,16 @@ async def test_calls_that_succeeded_count(journal: Journal) -> None:
     assert (session["files"], session["linesAdded"], session["linesRemoved"]) == (3, 5, 4)
 
 
+def test_notebook_has_its_lines_in_the_result() -> None:
+    changes = Changes()
+    changes.note(1, None, call("1", name="NotebookEdit", input={"notebook_path": "/n.ipynb", "new_source": "x"}))
+    texts = {"notebook_path": "/n.ipynb", "original_file": "a\nb\n", "updated_file": "a\nc\nd\n"}
+    changes.note(2, None, done("1", "NotebookEdit", output=texts))
+
+    assert (len(changes.files), changes.added, changes.removed) == (1, 2, 1)
+    assert list(changes.parts.of_path) == ["/n.ipynb"]
+
+
 def test_the_part_is_bounded() -> None:
     changes = Changes()
     for number in range(2 * MAX_FILES):
@@ -145,4 +155,11 @@ def test_parts_of_files_are_bounded() -> None:
 def test_what_an_older_version_stored_is_not_all() -> None:
     old = Changes(files={1, 2}, added=2)
     assert not old.has_all_parts
+    assert old.lacks_parts
     assert Changes().has_all_parts
+
+    large = Changes()
+    for number, path in enumerate(["a.py", "x" * MAX_CHARACTERS]):
+        large.note(number, None, write(str(number), path, "a\n"))
+        large.note(number, None, done(str(number), "Write"))
+    assert (large.has_all_parts, large.lacks_parts) == (False, False)

@@ -177,11 +177,11 @@ def test_lower_bounds() -> None:
     row = SessionRow(provider="toy", first_seq=1, last_seq=1)
     row.note(1, step("a", 100, 5, estimated_output_tokens=900))
     row.note(2, step("a", 100, 50))
-    session = row.describe("s", {}, pending=False)
+    session = row.describe("s", {}, pending="")
     assert (session["outputTokens"], session["estimatedOutputTokens"]) == (55, 950)
     # A total that the agent states covers what the steps lacked.
     row.note(3, total("a", 200, 1000))
-    session = row.describe("s", {}, pending=False)
+    session = row.describe("s", {}, pending="")
     assert session["outputTokens"] == 1000
     assert "estimatedOutputTokens" not in session
 

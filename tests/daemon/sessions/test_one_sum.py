@@ -37,7 +37,7 @@ def check_sums(session: str, events: list[Event]) -> None:
         produced = Produced.of(event)
         row.note(seq, produced)
         spending.note(seq, produced.body)
-    listed = row.describe(session, {}, pending=False)
+    listed = row.describe(session, {}, pending="")
     sums = listed.get("inputTokens", 0), listed.get("outputTokens", 0)
 
     spent = row.spending(session)

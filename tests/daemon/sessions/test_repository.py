@@ -15,10 +15,16 @@ from tooltap.daemon.sessions.repository import root_of
 from tooltap.daemon.sessions.worktrees import project_of_path
 
 
+def made(folder: Path) -> None:
+    """Make a repository: what git looks for in `.git`."""
+    (folder / ".git" / "objects").mkdir(parents=True)
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "shop"
-    (folder / ".git").mkdir(parents=True)
+    made(folder)
     (folder / "src" / "cart").mkdir(parents=True)
     return folder
 
@@ -27,6 +33,14 @@ def test_root_is_the_nearest_folder_with_git(repository: Path) -> None:
     assert root_of(str(repository / "src" / "cart")) == str(repository)
     assert root_of(f"{repository}/src/../src/") == str(repository)
     assert root_of(str(repository)) == str(repository)
+
+
+def test_stray_folder_above_is_no_repository(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "alone").mkdir()
+
+    assert root_of(str(tmp_path / "alone")) is None
+    assert root_of(str(repository / "src")) == str(repository)
 
 
 @pytest.mark.parametrize("gitdir", ["{repository}/.git/worktrees/fix", "../shop/.git/worktrees/fix"])
@@ -108,7 +122,7 @@ def test_link_is_not_followed(repository: Path, tmp_path: Path) -> None:
 
 def test_repository_of_the_home_folder_holds_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / ".git").mkdir()
+    made(tmp_path)
     (tmp_path / "notes").mkdir()
 
     assert root_of(str(tmp_path / "notes")) is None

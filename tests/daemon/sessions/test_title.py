@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.daemon.events import call
-from tooltap.daemon.sessions.row import MAX_SLICES, MAX_TITLE, Activity, title_of
+from tooltap.daemon.sessions.row import MAX_SLICES, MAX_TITLE, Activity, first_line_of, title_of
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,22 @@ def test_long_titles_are_cut_at_a_word() -> None:
     assert title.endswith("word…")
     assert title_of("x" * 200) == "x" * (MAX_TITLE - 1) + "…"
     assert title_of("x" * MAX_TITLE) == "x" * MAX_TITLE
+
+
+@pytest.mark.parametrize(
+    ("prompt", "line"),
+    [
+        ("Fix it:\nE  AssertionError", "Fix it:"),
+        ("\n\n## Plan for today\n- one", "Plan for today"),
+        ("```\nmake: *** [test]\n```\nWhat is this?", "make: *** [test]"),
+        ("<system-reminder>\nBe brief.\n</system-reminder>\nGo on", "Go on"),
+        ("日" * 90, "日" * (MAX_TITLE - 1) + "…"),
+        ("a word " * 12, ("a word " * 12)[: MAX_TITLE - 1].rstrip() + "…"),
+        ("[Request interrupted by user]", ""),
+    ],
+)
+def test_first_line(prompt: str, line: str) -> None:
+    assert first_line_of(prompt) == line
 
 
 def test_activity_does_not_depend_on_the_order() -> None:

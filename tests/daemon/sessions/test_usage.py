@@ -186,7 +186,7 @@ def test_session_and_report_have_the_same_sums() -> None:
     ]
     for seq, one in enumerate(events, 1):
         row.note(seq, one)
-    session = row.describe("s", {}, pending=False)
+    session = row.describe("s", {}, pending="")
 
     result = report([row.spending("s")], UsageRequest(id=None, by="session"))
 
