@@ -4,9 +4,9 @@ Everything in the index is derived from the journal. So a file that is damaged, 
 is deleted, and rebuilt in the background.
 
 Parts. Documents are divided into parts, each for a range of consecutive events. A part has a table of SQLite's
-full-text search with the words (`text_1`, …), and a table with the `seq`, the label and the call of each document
-(`docs_1`, …); a label is a kind, a tool and the outcome of a call. Both have the same ids. The full-text table is
-contentless (`content=''`), so no single document can be deleted: a part of which events were deleted is dropped and
+full-text search with the words (`text_1`, …; see `words`), and a table with the `seq`, the label and the call of each
+document (`docs_1`, …); a label is a kind, a tool and the outcome of a call. Both have the same ids. The full-text table
+is contentless (`content=''`), so no single document can be deleted: a part of which events were deleted is dropped and
 rebuilt. The outcome of every call is a document, even if it has no words.
 
 Ids. A document's id encodes its time and its source: `second << SLOT_BITS | slot`. So ids order the documents of a part
@@ -31,10 +31,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.journal.sqlite.file import SIDE_FILES, claim_side_files
-from tooltap.normalizers.stream.searchable import VERSION, Searchable, searchable, spaced
+from tooltap.daemon.search.words import words_of
+from tooltap.normalizers.stream.searchable import VERSION, Searchable, searchable
 from tooltap.traces.recording.own_file import open_own
 
-FORMAT = f"2.{VERSION}"
+FORMAT = f"3.{VERSION}"
 """Format of the tables, and version of the extracted texts. An index of another format is rebuilt."""
 TOKENIZER = "unicode61 remove_diacritics 2"
 WAL_LIMIT = 16 * 1024 * 1024
@@ -360,7 +361,8 @@ class Index:
             f"CREATE TABLE docs_{part} (id INTEGER PRIMARY KEY, seq INTEGER, label INTEGER, call INTEGER)"
         )
         self._connection.execute(
-            f"CREATE VIRTUAL TABLE text_{part} USING fts5(text, content='', columnsize=0, tokenize='{TOKENIZER}')"
+            f"CREATE VIRTUAL TABLE text_{part} USING fts5(text, humps, content='', columnsize=0,"
+            f" tokenize='{TOKENIZER}')"
         )
         self._command(part, "hashsize", HASH_BYTES)
 
@@ -378,7 +380,7 @@ class Index:
         if self._ids is None or self._ids.part != part:
             self._ids = Ids(self._connection, part)
         numbers: list[int] = []
-        texts: list[tuple[int, str]] = []
+        texts: list[tuple[int, str, str]] = []
         ranges: dict[int, tuple[int, int]] = {}
         execute, executemany = self._connection.execute, self._connection.executemany
         add, added = f"INSERT INTO docs_{part} VALUES (?, ?, ?, ?)", 0
@@ -393,7 +395,7 @@ class Index:
                     execute(add, (number, seq, self._label(found), found.call))
                     numbers.append(number)
                     if found.text:
-                        texts.append((number, spaced(found.text)))
+                        texts.append((number, *words_of(found.text)))
                 ranges[source] = (ranges[source][0] if source in ranges else seq, seq)
                 if found.alias or found.cwd:
                     self._learn(source, found)
@@ -403,7 +405,7 @@ class Index:
             [(first, last, source) for source, (first, last) in ranges.items()],
         )
         texts.sort()  # else each step back costs a segment
-        executemany(f"INSERT INTO text_{part} (rowid, text) VALUES (?, ?)", texts)
+        executemany(f"INSERT INTO text_{part} (rowid, text, humps) VALUES (?, ?, ?)", texts)
         if numbers:
             low, high = min(numbers), max(numbers)
             execute(

@@ -1,8 +1,8 @@
 """Queries of the index: the newest hits, how many there are in each session, and snippets of them.
 
 What a user typed, words and "quoted phrases", becomes an FTS5 expression: an event must have all of them. Each word is
-quoted as a phrase, so nothing that was typed is taken as syntax; `journal.db` is the phrase of two adjacent words. The
-last word may be a prefix, since somebody may still be typing it.
+quoted as a phrase, so nothing that was typed is taken as syntax; `journal.db` is the phrase of two adjacent words. An
+identifier is also the phrase of its humps. The last word may be a prefix, since somebody may still be typing it.
 
 The newest hit is the one that happened last, whenever it was ingested. Parts are searched in the order of their newest
 documents, until no other part can have a newer hit than those found, or until the time limit. If the search was cut
@@ -21,14 +21,15 @@ import json
 import re
 import sqlite3
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tooltap.daemon.search.index import SLOTS, TOKENIZER, connect, first_id, high_before, key_of, last_id
-from tooltap.normalizers.stream.searchable import PART_END, SPACE, spaced
+from tooltap.daemon.search.words import SPACE, Range, folded, humps_of, ranges_in, spaced, words_of
+from tooltap.normalizers.stream.searchable import PART_END
 
 LONGEST_QUERY = 1_000
 """Maximum code points of a query."""
@@ -42,18 +43,35 @@ _PARTS = re.compile(r'"([^"]*)"?|([^\s"]+)')
 
 def expression_of(query: str) -> str:
     """Return the FTS5 expression for what a user typed; empty if that has no letter and no digit."""
+    phrases, is_open = _phrases(query)
+    ends = [""] * len(phrases)
+    if is_open and _last_word(phrases[-1]) >= SHORTEST_PREFIX:
+        ends[-1] = "*"
+    return " AND ".join(map(_term, phrases, ends))
+
+
+def phrases_of(query: str) -> list[str]:
+    """Return the words and the quoted phrases that a user typed, in their compatible form."""
+    return _phrases(query)[0]
+
+
+def _phrases(query: str) -> tuple[list[str], bool]:
+    """Return the phrases of a query, and whether the last one may go on."""
     phrases = []
     is_open = False
     for found in _PARTS.finditer(query[:LONGEST_QUERY].replace("\0", " ")):
-        text = found[1] if found[2] is None else found[2]
+        text = folded(found[1] if found[2] is None else found[2])
         if any(one.isalnum() for one in text):
             phrases.append(text)
             is_open = found[2] is not None and found.end() == len(query)
-    phrases = phrases[:MOST_WORDS]
-    expression = " ".join(f'"{spaced(one).replace(SPACE, " ")}"' for one in phrases)
-    if is_open and _last_word(phrases[-1]) >= SHORTEST_PREFIX:
-        expression += "*"
-    return expression
+    return phrases[:MOST_WORDS], is_open and len(phrases) <= MOST_WORDS
+
+
+def _term(phrase: str, end: str) -> str:
+    """`end`: `*` for a phrase whose last word may go on."""
+    term = f'"{spaced(phrase).replace(SPACE, " ")}"{end}'
+    humps = " ".join(humps_of(phrase))
+    return f'({term} OR humps : "{humps}"{end})' if humps else term
 
 
 def _last_word(text: str) -> int:
@@ -89,6 +107,8 @@ class Wanted(NamedTuple):
     """Events about calls that ended like this."""
     file: str | None = None
     """Expression that the arguments of a call have to match."""
+    phrases: Sequence[str] = ()
+    """What was typed: of the hits of a page, those that have it sign for sign come first."""
 
 
 class Hit(NamedTuple):
@@ -504,7 +524,7 @@ class Highlighter:
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._connection.execute(f"CREATE VIRTUAL TABLE texts USING fts5(text, tokenize='{TOKENIZER}')")
+        self._connection.execute(f"CREATE VIRTUAL TABLE texts USING fts5(text, humps, tokenize='{TOKENIZER}')")
 
     def close(self) -> None:
         self._connection.close()
@@ -514,22 +534,31 @@ class Highlighter:
         matches. `after`: for each text, how many parts at its beginning are shown only if there is no other."""
         execute = self._connection.execute
         self._connection.executemany(
-            "INSERT INTO texts (rowid, text) VALUES (?, ?)",
-            [(number, spaced(text)) for number, text in enumerate(texts)],
+            "INSERT INTO texts (rowid, text, humps) VALUES (?, ?, ?)",
+            [(number, *words_of(text)) for number, text in enumerate(texts)],
         )
+        marks = {"begin": BEGIN, "end": END, "expression": expression}
         try:
-            marked = dict(
-                execute(
-                    "SELECT rowid, highlight(texts, 0, ?, ?) FROM texts WHERE texts MATCH ?", (BEGIN, END, expression)
+            marked = {
+                number: (words, humps)
+                for number, words, humps in execute(
+                    "SELECT rowid, highlight(texts, 0, :begin, :end), highlight(texts, 1, :begin, :end) FROM texts"
+                    " WHERE texts MATCH :expression",
+                    marks,
                 ).fetchall()
-            )
+            }
         finally:
             execute("DELETE FROM texts")
-        return [_snippet(marked[number], least) if number in marked else None for number, least in enumerate(after)]
+        found: list[Snippet | None] = []
+        for number, (text, least) in enumerate(zip(texts, after, strict=True)):
+            words, humps = marked.get(number, (None, None))
+            ranges = None if words is None else ranges_in(text, _ranges(words.replace(SPACE, "")), _ranges(humps))
+            found.append(None if ranges is None else _snippet(text, ranges, least))
+        return found
 
 
-def _snippet(marked: str, after: int) -> Snippet:
-    parts = [_ranges(part) for part in _parts(marked.replace(SPACE, ""))]
+def _snippet(text: str, ranges: Sequence[Range], after: int) -> Snippet:
+    parts = _parts(text, ranges)
     shown = range(min(after, len(parts) - 1), len(parts))
     best = max(shown, key=lambda number: (len(parts[number][1]), -number))
     text, ranges = parts[best]
@@ -547,32 +576,38 @@ def _snippet(marked: str, after: int) -> Snippet:
     return Snippet(f"{before}{text[lead:end]}{behind}", within, best)
 
 
-def _parts(marked: str) -> list[str]:
-    """Split a marked text into its parts. A phrase that goes on from one part to the next is marked in both."""
-    parts, is_open = [], False
-    for part in marked.split(PART_END):
-        begun = f"{BEGIN}{part}" if is_open else part
-        is_open = begun.rfind(BEGIN) > begun.rfind(END)
-        parts.append(f"{begun}{END}" if is_open else begun)
+def _parts(text: str, ranges: Sequence[Range]) -> list[tuple[str, list[Range]]]:
+    """Split a text into its parts, each on one line and with its ranges. A range that goes on from one part to the next
+    is in both."""
+    parts: list[tuple[str, list[Range]]] = []
+    start, left = 0, deque(ranges)
+    for part in text.split(PART_END):
+        end = start + len(part)
+        within: list[Range] = []
+        while left and left[0][0] < end:
+            first, last = left[0]
+            within.append((max(first, start) - start, min(last, end) - start))
+            if last > end:
+                break
+            left.popleft()
+        parts.append(("".join([" " if one.isspace() else one for one in part]), within))
+        start = end + 1
     return parts
 
 
-def _ranges(marked: str) -> tuple[str, list[tuple[int, int]]]:
-    """Return the text without marks, on one line, and the ranges that were marked."""
-    parts, ranges, at = [], [], 0
+def _ranges(marked: str) -> list[Range]:
+    """Return the ranges that were marked, in the text without marks."""
+    ranges: list[Range] = []
     head, *rest = marked.split(BEGIN)
-    parts.append(head)
     at = len(head)
     for one in rest:
         found, _, after = one.partition(END)
         ranges.append((at, at + len(found)))
-        parts += found, after
         at += len(found) + len(after)
-    text = "".join(parts)
-    return "".join([" " if one.isspace() else one for one in text]), ranges
+    return ranges
 
 
-def _most(ranges: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def _most(ranges: Sequence[Range]) -> Range:
     """Return the start and the end of the most ranges that fit into a snippet together; 0 and 0 if there are none."""
     best, count, last = (0, 0) if not ranges else ranges[0], 0, 0
     for first, (start, _) in enumerate(ranges):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
+import unicodedata
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import anyio
 import msgspec
 
+from tooltap.daemon.formats import without_marks
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.journal.open import Place
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
@@ -86,7 +88,7 @@ class Answer(NamedTuple):
     """The answer to a search."""
 
     hits: list[FoundEvent]
-    """Newest first, by when they happened."""
+    """Those that have what was typed sign for sign, then the others; each newest first, by when they happened."""
     tallies: list[Tally]
     """All hits counted by session; empty if that was not asked for."""
     complete: bool
@@ -145,6 +147,7 @@ class Search:
         hits, next_before, is_complete = await self._hits(
             indexer, wanted, NEWEST if before is None else before, limit, most_of_session
         )
+        hits = _literal_first(hits, wanted.phrases)
         tallies: list[Tally] = []
         if counts:
             tallies, is_counted = await self.count(wanted, before=before)
@@ -240,9 +243,12 @@ class Search:
     def _mark(self, events: Sequence[tuple[Hit, bytes]], expression: str) -> list[FoundEvent]:
         highlighter = self._highlighter = self._highlighter or Highlighter()
         made = [(hit, about) for hit, body in events if (about := searchable(body)) is not None]
-        snippets = highlighter.snippets(
-            [about.text for _, about in made], expression, after=[int(about.kind in CALLS) for _, about in made]
-        )
+        after = [int(about.kind in CALLS) for _, about in made]
+        texts = [without_marks(about.text) if about.is_prose else about.text for _, about in made]
+        snippets = highlighter.snippets(texts, expression, after=after)
+        if None in snippets:  # the language of a block of code is part of its marks
+            whole = highlighter.snippets([about.text for _, about in made], expression, after=after)
+            snippets = [one or other for one, other in zip(snippets, whole, strict=True)]
         return [
             FoundEvent(hit.seq, hit.session, about, snippet, _argument(about, snippet.part))
             for (hit, about), snippet in zip(made, snippets, strict=True)
@@ -301,6 +307,27 @@ def _in_order(hits: Sequence[Hit], found: Sequence[FoundEvent]) -> list[FoundEve
     seconds = {one.seq: second_of(one.key) for one in hits}
     times = {one.seq: seconds[one.seq] * 1000 if one.event.ts is None else one.event.ts for one in found}
     return sorted(found, key=lambda one: (times[one.seq], one.seq), reverse=True)
+
+
+def _literal_first(hits: Sequence[FoundEvent], phrases: Sequence[str]) -> list[FoundEvent]:
+    """Move hits to the front that have what was typed sign for sign: words are found whatever is between them."""
+    wanted = [_compared(one) for one in phrases]
+
+    def lacks(hit: FoundEvent) -> bool:
+        text = _compared(hit.event.text)
+        return not all(one in text for one in wanted)
+
+    return sorted(hits, key=lacks)
+
+
+def _compared(text: str) -> str:
+    """Return a text without what makes no difference: case, accents, widths."""
+    if text.isascii():
+        return text.lower()
+    return _ACCENTS.sub("", unicodedata.normalize("NFKD", text)).casefold()
+
+
+_ACCENTS = re.compile("[\u0300-\u036f]")
 
 
 # -- where the index is -----------------------------------------------------------------------------------------------

@@ -20,11 +20,11 @@ from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.search.index import SLOTS
 from tooltap.daemon.search.query import Wanted, expression_of
 from tooltap.daemon.search.search import Answer, Search
+from tooltap.daemon.search.words import SPACE, spaced
 from tooltap.normalizers.core.items import Produced
-from tooltap.normalizers.stream.searchable import SPACE, spaced
 from tooltap.protocol.events import decode
 
-__all__ = ["Searched", "all_events", "contents", "events_of_fixtures", "fill", "has", "searched", "tokens"]
+__all__ = ["Searched", "all_events", "contents", "events_of_fixtures", "fill", "has", "humps", "searched", "tokens"]
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -98,9 +98,8 @@ async def all_events(journal: Journal) -> list[StoredEvent]:
 
 def tokens(text: str) -> list[str]:
     """Split a text into the index's words, by other means than SQLite's tokenizer."""
-    plain = "".join(
-        one for one in unicodedata.normalize("NFKD" if text.isascii() else "NFD", spaced(text)) if not _is_mark(one)
-    )
+    same = spaced(unicodedata.normalize("NFKC", text.replace("™", " ")))
+    plain = "".join(one for one in unicodedata.normalize("NFD", same) if not _is_mark(one))
     return [one.lower() for one in re.findall(r"[^\W_]+", plain.replace(SPACE, " "))]
 
 
@@ -108,10 +107,25 @@ def _is_mark(one: str) -> bool:
     return "\u0300" <= one <= "\u036f"
 
 
-def has(text: Sequence[str], phrases: Sequence[Sequence[str]]) -> bool:
-    """Whether the words of a text contain all phrases."""
+def humps(text: str) -> list[str]:
+    """Split the identifiers of a text where capitals begin."""
+    found: dict[str, None] = {}
+    for word in re.split("[^A-Za-z0-9]", unicodedata.normalize("NFKC", text.replace("™", " "))):
+        parts = re.sub("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", word)
+        is_humped = re.search("[a-z0-9] [A-Z]", parts) or re.search("[A-Z] [A-Z][a-z]{2}", parts)
+        if 4 <= len(word) <= 64 and is_humped:
+            found[parts] = None
+    return " ".join(found).lower().split()
+
+
+def has(columns: Sequence[Sequence[str]], phrases: Sequence[Sequence[str]]) -> bool:
+    """Whether the words of a text contain all phrases, each in one of its columns."""
     return all(
-        any(list(text[start : start + len(one)]) == list(one) for start in range(len(text) - len(one) + 1))
+        any(
+            list(text[start : start + len(one)]) == list(one)
+            for text in columns
+            for start in range(len(text) - len(one) + 1)
+        )
         for one in phrases
     )
 

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
-from tests.daemon.search.searching import all_events, events_of_fixtures, fill, has, searched, tokens
+from tests.daemon.search.searching import all_events, events_of_fixtures, fill, has, humps, searched, tokens
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.search import index as index_module
 from tooltap.daemon.search import indexer as indexer_module
 from tooltap.daemon.search.index import SLOTS, SPARE, Index
-from tooltap.daemon.search.query import IndexReader, Wanted, expression_of
+from tooltap.daemon.search.query import IndexReader, Wanted, expression_of, phrases_of
 from tooltap.daemon.search.search import Answer
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.stream.searchable import searchable
-from tooltap.protocol.events import SessionEvent, ToolResult
+from tooltap.protocol.events import Message, Reasoning, SessionEvent, ToolResult
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +32,9 @@ async def test_words_and_phrases_are_found_wherever_they_are(sqlite_journal: Sql
     """Hits by session are those of a search that reads every event of the recordings."""
     await fill(sqlite_journal, events_of_fixtures())
     read = [(one.seq, searchable(one.body)) for one in await all_events(sqlite_journal)]
-    texts = [(seq, tokens(about.text)) for seq, about in read if about is not None and about.text]
+    found = [(seq, about.text) for seq, about in read if about is not None and about.text]
+    columns = {seq: (tokens(text), humps(text)) for seq, text in found}
+    texts = [(seq, words) for seq, (words, _) in columns.items()]
     assert len(texts) > 1_000
     chosen = random.Random(1)
     words = chosen.sample(sorted({word for _, text in texts for word in text}), 60)
@@ -44,7 +46,7 @@ async def test_words_and_phrases_are_found_wherever_they_are(sqlite_journal: Sql
     async with searched(sqlite_journal, tmp_path / "search") as index:
         for phrases in queries:
             answer = await index.find(" ".join(f'"{" ".join(one)}"' for one in phrases))
-            assert sorted(seqs(answer)) == [seq for seq, text in texts if has(text, phrases)], phrases
+            assert sorted(seqs(answer)) == [seq for seq, text in columns.items() if has(text, phrases)], phrases
             times = [one.event.ts // 1000 for one in answer.hits if one.event.ts is not None]
             assert times == sorted(times, reverse=True), phrases
             assert Counter({one.session: one.hits for one in answer.tallies}) == Counter(
@@ -110,6 +112,88 @@ async def test_a_hit_shows_where_the_words_are(sqlite_journal: SqliteJournal, tm
 
 
 @pytest.mark.parametrize(
+    ("text", "queries"),
+    [
+        ("ﾊﾝｶｸ ｶﾞｷﾞ", ["ハンカク", "カク", "ﾊﾝｶｸ", "ガギ"]),
+        ("ハンカク", ["ﾊﾝｶｸ"]),
+        ("ＡＰＩキー１２３", ["APIキー", "キー", "123", "ＡＰＩ"]),
+        ("the ﬁle ① is here™", ["file", "1", "here"]),
+        (
+            "an HTTPServerError in camelCaseIdentifier",
+            ["ServerError", "httpserver", "Identifier", "servererr", "http", "caseIdentifier"],
+        ),
+        ("file", ["ｆｉｌｅ"]),
+    ],
+)
+async def test_the_form_of_a_word_makes_no_difference(
+    sqlite_journal: SqliteJournal, tmp_path: Path, text: str, queries: list[str]
+) -> None:
+    await sqlite_journal.commit(commit(message(text), state="ended"))
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        found = {query: seqs(await index.find(query)) for query in queries}
+    assert {query for query, hits in found.items() if hits} == set(queries) - {"servererr"}
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "found"),
+    [
+        ("ハンカク", "no ﾊﾝｶｸ here", ["ﾊﾝｶｸ"]),
+        ("ガ", "a ｶﾞｷﾞ", ["ｶﾞ"]),
+        ("file 3", "ﬁle ③", ["ﬁle", "③"]),
+        ("cafe", "un cafe\u0301", ["cafe\u0301"]),
+        ("ServerError", "an HTTPServerError, HTTPServerError", ["ServerError"]),
+        ("identifier ServerError", "camelIdentifier, HTTPServerError", ["Identifier", "ServerError"]),
+        ("error case", "ServerError camelCase error", ["Error", "Case", "error"]),
+    ],
+)
+async def test_the_text_is_marked_as_it_is(
+    sqlite_journal: SqliteJournal, tmp_path: Path, query: str, text: str, found: list[str]
+) -> None:
+    await sqlite_journal.commit(commit(message(text), state="ended"))
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        (hit,) = (await index.find(query)).hits
+    assert hit.snippet.text == text
+    assert [text[start:end] for start, end in hit.snippet.ranges] == found
+
+
+async def test_hits_that_have_what_was_typed_come_first(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
+    texts = ["use C++", "fixed in #123", "C:\\ is full", "test 123", "C# is not it"]
+    await sqlite_journal.commit(commit(*[message(text) for text in texts], state="ended"))
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        for query, found in {"C++": [1, 5, 3], "c#": [5, 3, 1], "#123": [2, 4], "123": [4, 2]}.items():
+            assert seqs(await index.find(query, phrases=phrases_of(query))) == found
+
+
+async def test_the_end_of_an_output_and_what_was_written_is_found(
+    sqlite_journal: SqliteJournal, tmp_path: Path
+) -> None:
+    output = {"stdout": "tests ....\n" * 200 + "E   ZebraError: quagga mismatch\n1 failed"}
+    await sqlite_journal.commit(
+        commit(
+            call("c1", input={"file_path": "okapi.py", "content": "def wombat_handler():\n"}),
+            event(ToolResult, call_id="c2", name="Bash", output=output, status="completed", is_error=False),
+            message("x " * 5_000 + "numbat"),
+            state="ended",
+        )
+    )
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        assert [seqs(await index.find(query)) for query in ("wombat", "quagga", "numbat")] == [[1], [2], [3]]
+
+
+async def test_an_index_of_an_older_version_is_rebuilt(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
+    path = tmp_path / "search"
+    await sqlite_journal.commit(commit(message("an HTTPServerError"), state="ended"))
+    async with searched(sqlite_journal, path) as index:
+        await index.settle()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TABLE text_1")
+        connection.execute("CREATE VIRTUAL TABLE text_1 USING fts5(text, content='', columnsize=0)")
+        connection.execute("UPDATE meta SET value='2.2' WHERE key='format'")
+    async with searched(sqlite_journal, path) as index:
+        assert seqs(await index.find("error")) == [1]
+
+
+@pytest.mark.parametrize(
     ("query", "text", "found", "argument"),
     [
         ("mise test", "mise run test", ["mise", "test"], None),
@@ -130,6 +214,22 @@ async def test_an_excerpt_is_of_one_argument(
         (hit,) = (await index.find(query)).hits
     assert (hit.snippet.text, hit.argument) == (text, argument)
     assert [text[start:end] for start, end in hit.snippet.ranges] == found
+
+
+async def test_an_excerpt_of_prose_has_no_marks(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
+    """What a person typed, and a block's language, stay."""
+    text = "## Plan\n**MERGE** the `main` branch\n```python\nx = 1\n```"
+    made = [message(text), event(Message, role="user", text=text, line=2), event(Reasoning, text="**Merge**", line=3)]
+    await sqlite_journal.commit(commit(*made, state="ended", lines=3))
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        merge = [(hit.snippet.text, hit.snippet.ranges) for hit in (await index.find("merge")).hits]
+        [_, language] = (await index.find("python")).hits
+    assert sorted(merge) == [
+        ("## Plan **MERGE** the `main` branch ```python x = 1 ```", [(10, 15)]),
+        ("Merge", [(0, 5)]),
+        ("Plan MERGE the main branch x = 1 ", [(5, 10)]),
+    ]
+    assert "```python" in language.snippet.text
 
 
 async def test_an_excerpt_is_centred_on_the_hit(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
