@@ -9,24 +9,15 @@ Each result gets one view or one notice, whenever the daemon is killed: the comm
 pending (`StreamInfo.rewriting`), and the commit of the view or notice removes the mark. The next daemon runs the
 commands of pending views, with input that it reads from the journal. A command that was running when the daemon was
 killed is run again.
-
-A command may do anything: hang, flood, crash, fork. It gets its own process session, and everything left in that
-session is killed when the run ends, however it ends. Processes that have left the session do not delay the run.
 """
 
 from __future__ import annotations
 
-import os
-import selectors
-import signal
-import subprocess
-import threading
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -34,9 +25,9 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, StreamInfo
+from tooltap.daemon.system.commands import CommandError, UserCommands
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
-from tooltap.daemon.system.processes import users_environment
 from tooltap.daemon.views.results import Rewrite, is_rewritten, rewrite_of, with_display
 from tooltap.daemon.views.rules import Rewriting, Rules
 from tooltap.daemon.views.select import result_text, view_id, whole_event, without_meta
@@ -46,127 +37,6 @@ from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import Display, Notice, ToolCall, ToolResult, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.model_view import model_text
-
-CHUNK = 65_536
-STDERR_BYTES = 1_000
-"""Maximum bytes of standard error that are reported: the last ones."""
-TICK = 0.05
-"""Seconds between checks whether a command whose output stays open has exited."""
-
-
-class RewriteError(Exception):
-    """The command made no view. The message is the same for all failures of one kind; `detail` describes this one."""
-
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(reason)
-        self.detail = detail
-
-
-class RewriteProcesses:
-    """All running commands. `run` may be called from several threads at once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running: set[subprocess.Popen[bytes]] = set()
-        self._stopped = False
-
-    def run(self, command: Sequence[str], stdin: bytes, *, timeout: float, max_bytes: int) -> bytes:
-        """Run a command and return its output. Raises `RewriteError`."""
-        deadline = time.monotonic() + timeout
-        with self._start(command) as process:
-            try:
-                return _talk(process, stdin, deadline, max_bytes)
-            finally:
-                _kill(process)
-                with self._lock:
-                    self._running.discard(process)
-
-    def stop(self) -> None:
-        """Kill the running commands; start no more."""
-        with self._lock:
-            self._stopped = True
-            for process in self._running:
-                _kill(process)
-
-    def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        pipe = subprocess.PIPE
-        arguments = [os.path.expanduser(command[0]), *command[1:]]
-        with self._lock:
-            if self._stopped:
-                raise RewriteError("the daemon is shutting down")
-            try:
-                process = subprocess.Popen(
-                    arguments,
-                    bufsize=0,
-                    stdin=pipe,
-                    stdout=pipe,
-                    stderr=pipe,
-                    start_new_session=True,
-                    env=users_environment(),
-                )
-            except (OSError, ValueError) as error:
-                raise RewriteError("it cannot be started", str(error)) from None
-            self._running.add(process)
-        return process
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # no process is left; on macOS none but zombies
-        pass
-
-
-def _talk(process: subprocess.Popen[bytes], stdin: bytes, deadline: float, max_bytes: int) -> bytes:
-    answer, errors, rest = bytearray(), bytearray(), memoryview(stdin)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    with selectors.DefaultSelector() as selector:
-        os.set_blocking(process.stdin.fileno(), False)
-        selector.register(process.stdin, selectors.EVENT_WRITE)
-        selector.register(process.stdout, selectors.EVENT_READ)
-        selector.register(process.stderr, selectors.EVENT_READ)
-        while process.stdout in (key.fileobj for key in selector.get_map().values()):
-            if (left := deadline - time.monotonic()) <= 0:
-                raise RewriteError("it takes too long")
-            has_exited = process.poll() is not None  # asked first: then all that it wrote is ready
-            ready = [key.fileobj for key, _ in selector.select(min(left, TICK))]
-            if not ready and has_exited:
-                break  # a process outside its session holds its output open; its own output has been read
-            if process.stdin in ready:
-                rest = rest[_write(process.stdin, rest) :]
-                if not rest:
-                    selector.unregister(process.stdin)
-                    process.stdin.close()
-            for stream, taken in ((process.stderr, errors), (process.stdout, answer)):
-                if stream not in ready:
-                    continue
-                data = os.read(stream.fileno(), CHUNK)
-                taken += data
-                if not data:
-                    selector.unregister(stream)
-            del errors[:-STDERR_BYTES]
-            if len(answer) > max_bytes:
-                raise RewriteError("it answers too much")
-    try:
-        code = process.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        raise RewriteError("it takes too long") from None
-    if code:
-        text = errors.decode("utf-8", "replace").strip()
-        raise RewriteError("it failed", f"{'signal' if code < 0 else 'exit code'} {abs(code)}{': ' * bool(text)}{text}")
-    return bytes(answer)
-
-
-def _write(stream: IO[bytes], data: memoryview) -> int:
-    """Write to the command, and return the number of bytes consumed: all, if it no longer reads. A command may answer
-    without reading everything."""
-    try:
-        return os.write(stream.fileno(), data[:CHUNK])
-    except BrokenPipeError:
-        return len(data)
-
 
 Outcomes: TypeAlias = Mapping[str, Sequence[Output]]
 """Id of a result -> what is journaled about its view: the view, a notice, or nothing if the command declined."""
@@ -184,7 +54,7 @@ STREAMS_SEARCHED = 1_000
 _log = get_logger("rewriter")
 
 
-class _NoViewError(RewriteError):
+class _NoViewError(CommandError):
     """The command declined to make a view."""
 
 
@@ -204,7 +74,7 @@ class Rewriter:
         self._limits = limits
         self._tasks = tasks
         self._settle = settle
-        self._processes = RewriteProcesses()
+        self._commands = UserCommands()
         self._waiting: deque[Rewrite] = deque()
         self._waiting_bytes = 0
         self._working: set[str] = set()
@@ -221,7 +91,7 @@ class Rewriter:
         refused: dict[str, list[Output]] = {}
         for one in rewrites:
             if self._waiting_bytes + one.size > WAITING_BYTES or len(self._working) >= WAITING_RESULTS:
-                refused[one.result.id] = self._without_view(one, RewriteError("too many results are waiting"))
+                refused[one.result.id] = self._without_view(one, CommandError("too many results are waiting"))
                 continue
             self._working.add(one.result.id)
             self._waiting.append(one)
@@ -258,7 +128,7 @@ class Rewriter:
         """Kill the running commands and drop the waiting ones: the next daemon runs them."""
         self._is_stopped = True
         self._waiting.clear()
-        self._processes.stop()
+        self._commands.stop()
 
     def statistics(self) -> dict[str, int]:
         return {
@@ -275,10 +145,10 @@ class Rewriter:
         pending = await find_pending(self._journal, stream, missing, rules)
         outcomes: dict[str, Sequence[Output]] = dict.fromkeys(pending.gone, ())
         for result in pending.without_rule:
-            outcomes[result.id] = [self._notice(result, RewriteError("no rule covers it any more"))]
+            outcomes[result.id] = [self._notice(result, CommandError("no rule covers it any more"))]
         for result, error in pending.failed:
             faults.note("a view was not made", place_of(error), error, result=result.id)
-            outcomes[result.id] = [self._notice(result, RewriteError(UNUSABLE, str(error)))]
+            outcomes[result.id] = [self._notice(result, CommandError(UNUSABLE, str(error)))]
         if outcomes:
             await self._try_to_settle(stream, outcomes)
         self.put([one for one in pending.rewrites if one.result.id not in self._working])
@@ -305,13 +175,13 @@ class Rewriter:
         """Return the view, or a notice that there is none; nothing if the command declined."""
         try:
             return await self._rewrite(one)
-        except RewriteError as error:
+        except CommandError as error:
             return self._without_view(one, error)
         except JournalError:
             raise
         except Exception as error:
             faults.note("a view was not made", place_of(error), error, result=one.result.id)
-            return self._without_view(one, RewriteError(UNUSABLE, str(error)))
+            return self._without_view(one, CommandError(UNUSABLE, str(error)))
 
     async def _try_to_settle(self, stream: str, outcomes: Outcomes) -> None:
         """Commit the outcomes of views. If that fails, the commands are run again later."""
@@ -325,7 +195,7 @@ class Rewriter:
             faults.note("a view could not be committed; it will be made again", place_of(error), error, stream=stream)
 
     async def _rewrite(self, one: Rewrite) -> Sequence[Output]:
-        """Return the view. Raises `RewriteError` and `JournalError`."""
+        """Return the view. Raises `CommandError` and `JournalError`."""
         failpoint("view-start")
         bounds = self.bounds
         whole = await whole_event(msgspec.to_builtins(one.result), self._journal, WHOLE_BYTES)
@@ -334,7 +204,7 @@ class Rewriter:
         def run() -> bytes:
             with TemporaryDirectory(prefix="tooltap-view-", ignore_cleanup_errors=True) as folder:
                 stdin = msgspec.json.encode(_request(one, whole, seen, Path(folder))) + b"\n"
-                return self._processes.run(one.command, stdin, timeout=bounds.timeout, max_bytes=bounds.output_bytes)
+                return self._commands.run(one.command, stdin, timeout=bounds.timeout, max_bytes=bounds.output_bytes)
 
         try:
             answer = await anyio.to_thread.run_sync(run, limiter=anyio.CapacityLimiter(1))
@@ -343,14 +213,14 @@ class Rewriter:
         try:
             text = answer.decode()
         except UnicodeDecodeError as error:
-            raise RewriteError("its answer is not UTF-8", str(error)) from None
+            raise CommandError("its answer is not UTF-8", str(error)) from None
         if text.strip() in ("", (result_text(whole["output"], None).text if seen is None else seen).strip()):
             raise _NoViewError("it answers only what the model saw")
         display = Display(origin="rewriter", text=text, mime_type=one.mime_type)
         self._shown += 1
         return with_display(_update(one.result), display, self._limits)
 
-    def _without_view(self, one: Rewrite, error: RewriteError) -> list[Output]:
+    def _without_view(self, one: Rewrite, error: CommandError) -> list[Output]:
         """Return a notice that there is no view; nothing if the command declined. Log each reason once for each
         command."""
         if self._is_stopped:
@@ -368,7 +238,7 @@ class Rewriter:
             )
         return [] if isinstance(error, _NoViewError) else [self._notice(one.result, error)]
 
-    def _notice(self, result: ToolResult, error: RewriteError) -> Output:
+    def _notice(self, result: ToolResult, error: CommandError) -> Output:
         """Return the notice that there is no view. It has the view's id, since only one of the two is journaled."""
         notice = Notice(
             **_envelope(result),

@@ -16,6 +16,7 @@ import msgspec
 
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.registry import KNOWN_TOOLS
+from tooltap.protocol.tools import TOOLS
 
 EVERY_TOOL = "*"
 FIELDS = ("tool", "status", "preview", "bytes", "lines")
@@ -138,8 +139,21 @@ def doubts(tools: Mapping[str, ToolRule]) -> Iterator[tuple[str, str]]:
             yield name, f"no canonical tool has this name; did you mean {meant[0]!r}?"
         if rule.template and (rule.silent or rule.visible is False):
             yield name, "`template` has no effect: nothing is shown of a result that completed"
+        for field in _unknown_fields(name, rule.template or ""):
+            yield name, f"{name} has no `{field}` of its own; a result without it is shown without `template`"
         if rule.rewrite and rule.ask:
             yield name, "`rewrite` has no effect: a result that is shown on request is not rewritten"
+
+
+def _unknown_fields(tool: str, template: str) -> Iterator[str]:
+    """The keys in a template that the payloads of a canonical tool do not have: perhaps an agent's own."""
+    if tool not in TOOLS:
+        return
+    types = {"input": TOOLS[tool].input, "output": TOOLS[tool].result}
+    for _, field in parse_template(template):
+        owner, _, key = (field or "").partition(".")
+        if key and key not in {one.encode_name for one in msgspec.structs.fields(types[owner])}:
+            yield str(field)
 
 
 def parse_template(text: str) -> Template:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from tooltap.daemon.journal.interface import MAX_SLICE, Journal
-from tooltap.protocol.events import AnyEvent, Display, Event, EventHead, OutputRef, ToolResult, ToolUpdate
+from tooltap.protocol.events import (
+    AnyEvent,
+    Attachment,
+    Display,
+    Event,
+    EventHead,
+    OutputRef,
+    ToolResult,
+    ToolUpdate,
+    decode_known,
+)
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.model_view import bodies_of, model_blocks
 
@@ -25,11 +34,12 @@ def view_of(event: dict[str, Any], view: View) -> dict[str, Any]:
     `modelView` in place of the output, unless texts in it are still to be put together. If the stream does not say
     what the model saw, `assistantView` is `unknown`.
 
-    `display`: like `assistant`, except that a stored display replaces the output, and that a silent result has neither.
+    `display`: without the provider's own object, and of a result what the user sees (`user_view`): its display or its
+    output, both if the display is a caption, or neither.
     """
     if view == "raw":
         return event
-    hidden = _hidden(event, view)
+    hidden = _of_others(event, view)
     shown = {key: value for key, value in event.items() if key not in hidden}
     for key in shown.keys() & {"input", "output"}:
         shown[key] = {name: value for name, value in shown[key].items() if name != "_raw"}
@@ -38,13 +48,15 @@ def view_of(event: dict[str, Any], view: View) -> dict[str, Any]:
     return shown
 
 
-def _hidden(event: dict[str, Any], view: View) -> tuple[str, ...]:
+def _of_others(event: dict[str, Any], view: View) -> tuple[str, ...]:
+    """Return the keys of the event that are for other readers."""
     if view == "assistant":
         known_elsewhere = "assistantView" in event or ("modelView" in event and not _needs_output(event["modelView"]))
         return ("display", "silent", *(["output", "attachments"] if known_elsewhere else []))
-    if event.get("silent"):
+    seen = user_view_of(event) if event["kind"] == "tool-result" else UserView(output={})
+    if seen.remark:
         return ("display", "output", "attachments", "modelView")
-    return ("modelView", "output") if "display" in event else ("modelView",)
+    return ("modelView", "output") if seen.output is None else ("modelView",)
 
 
 def _needs_output(model_view: dict[str, Any]) -> bool:
@@ -148,6 +160,69 @@ def _put(event: dict[str, Any], pointer: str, value: Any) -> bool:
     return True
 
 
+# -- what the user sees of a result ----------------------------------------------------------------------------------
+
+SILENT = "Silent: the user is shown nothing of this result."
+ASK = "Shown when it is asked for."
+DIFFS = frozenset({"text/x-diff", "text/x-patch"})
+CAPTION = 300
+"""Maximum characters of a caption."""
+
+
+class UserView(NamedTuple):
+    """What the user sees of a result: a remark, or a display, or else the output; a caption is above the output."""
+
+    remark: str = ""
+    """Why nothing of it is shown."""
+    caption: str = ""
+    display: Display | None = None
+    output: dict[str, Any] | None = None
+    """The payload of the canonical tool, without what tooltap adds."""
+    attachments: list[Attachment] | None = None
+
+
+def user_view(event: ToolResult, *, is_asked: bool = False, has_change: bool = False) -> UserView:
+    """Decide what the user sees of a result. All readers use this: display events, the views of one event, the pages,
+    exported files and the terminal.
+
+    `silent` comes before `ask`, that before the display, and that before the output. A display of one line that the
+    provider states ("Found 2 matches") is only a caption of the output. A provider's diff repeats the input of the
+    call, in lines of the file.
+
+    `is_asked`: the user has asked for the result; `has_change`: the change that the call's input states is shown, too.
+    A view that a command made later is put into the result by `LaterViews`, or of one result by `with_later_view`.
+    """
+    if event.silent:
+        return UserView(SILENT)
+    if event.ask and not is_asked:
+        return UserView(ASK)
+    output = without_meta(event.output)
+    if event.display is None or (has_change and _is_diff(event.display)):
+        return UserView(output=output, attachments=event.attachments)
+    if _is_caption(event.display):
+        return UserView(caption=event.display.text or "", output=output, attachments=event.attachments)
+    return UserView(display=event.display, attachments=event.attachments)
+
+
+def user_view_of(event: dict[str, Any]) -> UserView:
+    """Decide what the user sees of a decoded result that was asked for. Of a result of a newer daemon that this one
+    cannot read, it is the output."""
+    result = decode_known(msgspec.json.encode(event))
+    if not isinstance(result, ToolResult):
+        return UserView(output=without_meta(event["output"]))
+    return user_view(result, is_asked=True)
+
+
+def _is_caption(display: Display) -> bool:
+    text = (display.text or "").strip()
+    is_line = text != "" and len(text) <= CAPTION and " ".join(text.split()) == text
+    return display.origin == "provider" and display.mime_type is None and is_line
+
+
+def _is_diff(display: Display) -> bool:
+    return display.origin == "provider" and display.mime_type in DIFFS
+
+
 # -- views that were made after their results -------------------------------------------------------------------------
 
 
@@ -162,20 +237,19 @@ def view_id(result_id: str) -> str:
     return f"{place}d:{index}"
 
 
-async def view_made_later(result: Mapping[str, Any], journal: Journal) -> dict[str, Any] | None:
-    """Return the `display` that a command made of a result after that was journaled; None if there is none, or if the
-    user sees the result only on request. Raises `JournalError`."""
-    if result.get("ask"):
-        return None
-    after, wanted = result["seq"], view_id(result["id"])
-    updates = Filter(stream=(result["stream"],), kind=("tool-update",), tool=(result["name"],))
+async def with_later_view(event: dict[str, Any], journal: Journal) -> dict[str, Any]:
+    """Return a decoded event; a result with the view that a command made of it after it was journaled, if any and if
+    the user did not ask to see the result only on request. Raises `JournalError`."""
+    if event["kind"] != "tool-result" or event.get("ask"):
+        return event
+    after, wanted = event["seq"], view_id(event["id"])
+    updates = Filter(stream=(event["stream"],), kind=("tool-update",), tool=(event["name"],))
     while after < journal.latest:
         found, after = await journal.read(after, updates)
         for update in (msgspec.json.decode(one.body) for one in found):
             if update["id"] == wanted:
-                display: dict[str, Any] = update["display"]
-                return display
-    return None
+                return {**event, "display": update["display"]}
+    return event
 
 
 class LaterViews:

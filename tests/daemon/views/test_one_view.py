@@ -13,11 +13,16 @@ from typing import Any
 import pytest
 
 from tests.cli.command import here
+from tests.daemon.events import call as own_call
+from tests.daemon.events import commit, event
+from tests.daemon.events import result as own_result
 from tests.daemon.running import Running
 from tests.daemon.views.viewing import call, history, made_view, publish, result
 from tests.daemon.web.browsing import Browser, browsed
+from tests.daemon.web.page.reading import Element, shown
 from tests.test_layout import ROOT
 from tooltap.daemon.web.page.preferences import COOKIE, Preferences, to_cookie
+from tooltap.protocol.events import Display, SessionEvent
 
 pytestmark = [
     pytest.mark.usefixtures("toy"),
@@ -60,19 +65,33 @@ def display_lines(daemon: Running, browser: Browser) -> str:
     """What a client shows that puts the display of an update in place of the result's."""
     wire = daemon.connect()
     wire.send("subscribe", **{"as": "display"}, after="start", follow=False)
-    shown: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
     for one in wire.rest():
         if one.get("kind") == "tool_result":
-            shown[one["callId"]] = one.get("display") or one.get("output")
+            seen[one["callId"]] = one.get("display"), one.get("output")
         elif one.get("kind") == "tool_update" and "display" in one:
-            shown[one["callId"]] = one["display"]
-    return str(shown)
+            seen[one["callId"]] = one["display"]
+    return str(seen)
 
 
 def single_events(daemon: Running, browser: Browser) -> str:
     """`tooltap show SEQ` of each result but the one that is shown on request, which this asks for."""
     results = [one for one in history(daemon, kind=["tool-result"]) if not one.get("ask")]
     return "".join(here("show", "--socket", daemon.path, one["seq"]).stdout.decode() for one in results)
+
+
+def event_pages(daemon: Running, browser: Browser) -> str:
+    """The part of each result's page that has what the user sees, without the comparison with what the model saw."""
+    results = [one for one in history(daemon, kind=["tool-result"]) if not one.get("ask")]
+    return "".join(_seen_by_user(shown(browser, f"/events/{one['seq']}")) for one in results)
+
+
+def _seen_by_user(page: Element) -> str:
+    sections = {one.attributes.get("id"): one for one in page.all("section")}
+    user = sections["view-user"]
+    is_same = user.attributes["data-verdict"] == "same"
+    whole = user.all("details", class_="folded")
+    return (sections["view-model"] if is_same else whole[0] if whole else user).text
 
 
 def transcript(daemon: Running, browser: Browser) -> str:
@@ -101,7 +120,10 @@ def markdown_download(daemon: Running, browser: Browser) -> str:
     return browser.get("/sessions/s/export.md").body.decode()
 
 
-READERS = (display_lines, single_events, transcript, page, html_file, markdown_file, markdown_download)
+READERS = (
+    *(display_lines, single_events, event_pages),
+    *(transcript, page, html_file, markdown_file, markdown_download),
+)
 
 
 def test_every_reader_shows_the_same(served: tuple[Running, Browser]) -> None:
@@ -135,7 +157,7 @@ def test_hidden_call_is_nowhere_unless_it_fails(tmp_path: Path) -> None:
             result("c", "made"),
         )
         events = {(one["kind"], one["callId"]): one.get("hidden") for one in history(served[0], tool=["Glob"])}
-        texts = {reader.__name__: reader(*served) for reader in (*READERS[2:], tail)}
+        texts = {reader.__name__: reader(*served) for reader in (*READERS[3:], tail)}
 
     assert events == {
         ("tool-call", "a"): True,
@@ -147,6 +169,21 @@ def test_hidden_call_is_nowhere_unless_it_fails(tmp_path: Path) -> None:
     assert {name: sorted(set(words)) for name, words in found.items()} == {
         name: ["make", "no such folder"] for name in texts
     }
+
+
+def test_caption_stands_above_the_output_wherever_it_is_read(tmp_path: Path) -> None:
+    found: dict[str, Any] = {
+        "output": {"text": "a.py:1\nb.py:7"},
+        "display": Display(origin="provider", text="Found 2 matches"),
+    }
+    with browsed(tmp_path) as served:
+        started = event(SessionEvent, state="started", session="s")
+        called = own_call("a", session="s", ts=1_000)
+        served[0].commit(commit(started, called, own_result("a", session="s", ts=2_000, **found)))
+        texts = {reader.__name__: reader(*served) for reader in READERS}
+
+    seen = {name: [word in text for word in ("Found 2 matches", "b.py:7")] for name, text in texts.items()}
+    assert seen == {name: [True, True] for name in texts}
 
 
 def tail(daemon: Running, browser: Browser) -> str:
