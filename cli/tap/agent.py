@@ -8,26 +8,30 @@ ones.
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import threading
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tooltap.daemon.system.paths import spool_folder
-from tooltap.daemon.taps.child import STDIN, run_child
+from tooltap.daemon.taps.child import Ended, run_child
 from tooltap.daemon.taps.delivery.announcement import Announced, announce, withdraw
-from tooltap.normalizers.catalog.registry import agent_of, missing_flags, prompt_of
+from tooltap.daemon.taps.pipes import STDIN
+from tooltap.normalizers.catalog.registry import agent_of, missing_flags, prompt_of, takes_answers
 
 if TYPE_CHECKING:
+    from tooltap.daemon.taps.answering import Answering
     from tooltap.daemon.taps.delivery.tap import Tap
-    from tooltap.protocol.inputs import Direction
+    from tooltap.protocol.inputs import Direction, ProcessEnd
 
 
 CANNOT_START = 127
 PLAIN = {"--dialect": "dialect", "--provider": "provider", "--session": "session", "--socket": "socket"}
-"""Option -> field of `AgentStart`."""
+"""Option with a value -> field of `AgentStart`."""
+ANSWERS = "--answers"
 NOT_PLAIN = ("TOOLTAP_SPOOL_BYTES", "TOOLTAP_SPOOL_TOTAL_BYTES")
 """Environment variables for options that click must validate."""
 
@@ -45,16 +49,21 @@ class AgentStart(NamedTuple):
     socket: str | os.PathLike[str] | None = None
     spool_limits: tuple[int, ...] = ()
     """`spool_bytes` and `spool_total_bytes`; empty: the defaults."""
+    answers: bool = False
+    """Whether the daemon may write to the agent, to answer it."""
 
 
 def plain_start(name: str, *arguments: str) -> AgentStart | None:
-    """Parse a command line that needs no click: only options of `PLAIN`, each with a value. None for any other,
-    including invalid ones."""
+    """Parse a command line that needs no click: only options of `PLAIN`, each with a value, and `--answers`. None for
+    any other, including invalid ones."""
     if any(os.environ.get(variable) for variable in NOT_PLAIN):
         return None
     fields: dict[str, Any] = {}
     rest = list(arguments)
     while rest and rest[0].startswith("-") and (option := rest.pop(0)) != "--":
+        if option == ANSWERS:
+            fields["answers"] = True
+            continue
         option, given, value = option.partition("=")
         if not given:
             value = rest.pop(0) if rest else ""
@@ -76,7 +85,7 @@ def run_agent(start: AgentStart) -> int:
     stream, started = f"{start.name}-{os.urandom(8).hex()}", time.time_ns() // 1_000_000
     note = announce(spool_folder(), Announced(stream, agent_of(command), started, _socket(start)))
     try:
-        return _run_tapped(start, _LateTap(start, stream, started))
+        return _run_tapped(start, stream, started)
     finally:
         if note is not None:
             withdraw(note)
@@ -88,23 +97,42 @@ def _socket(start: AgentStart) -> str:
     return os.path.realpath(named) if named else ""
 
 
-def _run_tapped(start: AgentStart, tap: _LateTap) -> int:
-    tap_input = partial(tap.take, direction="in") if start.name == "proxy" else None
+def _run_tapped(start: AgentStart, stream: str, started: int) -> int:
+    answering = _answering(start) if start.answers else None
+    tap = _LateTap(start, stream, started, answering)
+    tap_input = partial(tap.take, direction="in") if start.name == "proxy" or answering else None
+    tap_output = partial(tap.take, direction="out")
     try:
-        code = run_child(start.command, partial(tap.take, direction="out"), tap_input, while_starting=tap.load)
+        ended = run_child(start.command, tap_output, tap_input, answering=answering, while_starting=tap.load)
     except OSError as error:
         _print(f"cannot start {start.command[0]}: {error.strerror}")
         return CANNOT_START
-    if (problem := tap.finish()) is not None:
+    if (problem := tap.finish(ended)) is not None:
         _print(problem)
-    return code
+    return ended.exit_code
+
+
+def _answering(start: AgentStart) -> Answering | None:
+    """Return what writes to the agent beside its client; None if the agent takes no answers from standard input."""
+    if start.name == "run":
+        mode = os.fstat(STDIN).st_mode
+        if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
+            _print("runs without --answers: standard input is no pipe")
+            return None
+        if not takes_answers(start.command):
+            _print(f"runs without --answers: {start.command[0]} takes no answers with these arguments")
+            return None
+    from tooltap.daemon.taps.answering import Answering
+
+    return Answering()
 
 
 class _LateTap:
     """Tap that is imported and created lazily: while the agent starts, or when it first prints something."""
 
-    def __init__(self, start: AgentStart, stream: str, started: int) -> None:
+    def __init__(self, start: AgentStart, stream: str, started: int, answering: Answering | None) -> None:
         self._start = start
+        self._answering = answering
         self._stream = stream
         self._started = started
         self._stdin_at = file_position(STDIN)  # before the agent reads
@@ -119,23 +147,36 @@ class _LateTap:
         if (tap := self._made()) is not None:
             tap.take(data, direction)
 
-    def finish(self) -> str | None:
+    def finish(self, ended: Ended) -> str | None:
         """End the stream. Return what to tell the user if not all lines were delivered."""
         if self._failure is not None:
             return f"tapping failed: {self._failure!r}"
-        return None if self._tap is None else self._tap.finish()
+        return None if self._tap is None else self._tap.finish(process=_process_end(ended))
 
     def _made(self) -> Tap | None:
         with self._lock:
             if self._tap is None and self._failure is None:
                 try:
-                    self._tap = _tap(self._start, self._stream, self._started, self._stdin_at)
+                    self._tap = _tap(self._start, self._stream, self._started, self._stdin_at, self._answering)
                 except Exception as error:  # the agent comes first
                     self._failure = error
             return self._tap
 
 
-def _tap(start: AgentStart, stream: str, started: int, stdin_at: int | None) -> Tap:
+def _process_end(ended: Ended) -> ProcessEnd:
+    from tooltap.protocol.inputs import ProcessEnd
+
+    stopped_by: Literal["client"] | None = "client" if ended.stopped else None
+    if ended.status >= 0:
+        return ProcessEnd(ended.status, stopped_by=stopped_by)
+    try:
+        name = signal.Signals(-ended.status).name
+    except ValueError:  # a real-time signal
+        name = f"signal {-ended.status}"
+    return ProcessEnd(signal=name, stopped_by=stopped_by)
+
+
+def _tap(start: AgentStart, stream: str, started: int, stdin_at: int | None, answering: Answering | None) -> Tap:
     from pathlib import Path
 
     from tooltap.daemon.client.discovery import find_socket
@@ -148,7 +189,8 @@ def _tap(start: AgentStart, stream: str, started: int, stdin_at: int | None) -> 
         stream, start.dialect, start.provider, start.session, start.mcp_servers, started=started, prompt=prompt
     )
     socket = find_socket() if start.socket is None else Path(start.socket)
-    return Tap(options, socket, SpoolLimits(spool_path(), *start.spool_limits))
+    to_agent = None if answering is None else answering.write
+    return Tap(options, socket, SpoolLimits(spool_path(), *start.spool_limits), to_agent=to_agent)
 
 
 def file_position(descriptor: int) -> int | None:

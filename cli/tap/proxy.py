@@ -10,9 +10,13 @@ command = agent_command(
 
     Configure your editor or MCP client to start the agent with this command. As with `run`, standard error, signals and
     exit code are the agent's, and no daemon is needed.
+
+    With `--answers`, what is answered through the daemon is written to the agent between the client's lines. The first
+    answer counts: a later one of the client does not reach the agent.
     """,
     examples=(
         "tooltap proxy -- gemini --acp",
+        "tooltap proxy --answers -- gemini --acp",
         "tooltap proxy -- codex mcp-server",
         "tooltap proxy --provider my-agent -- my-acp-agent",
     ),

@@ -34,6 +34,7 @@ def agent_command(name: str, description: str, *, examples: tuple[str, ...]) -> 
         metavar="-- COMMAND [ARGUMENT]...",
         shell_complete=agent_commands,
     )
+    @click.option("--answers", is_flag=True, help="Let the daemon write to the agent: answers, prompts, interrupts.")
     @publisher_options
     @spool_options
     @socket_option
@@ -41,6 +42,7 @@ def agent_command(name: str, description: str, *, examples: tuple[str, ...]) -> 
     def command(
         context: click.Context,
         command: tuple[str, ...],
+        answers: bool,
         dialect: str,
         provider: str | None,
         session: str | None,
@@ -50,7 +52,7 @@ def agent_command(name: str, description: str, *, examples: tuple[str, ...]) -> 
         socket: Path | None,
     ) -> None:
         limits = (spool_bytes, spool_total_bytes)
-        start = AgentStart(name, command, dialect, provider, session, mcp_servers, socket, limits)
+        start = AgentStart(name, command, dialect, provider, session, mcp_servers, socket, limits, answers)
         context.exit(run_agent(start))
 
     return command
@@ -62,7 +64,10 @@ command = agent_command(
 
     The agent gets standard input, standard error and signals directly. The exit code is the agent's: 128 + the signal
     number if a signal killed it, 127 if it cannot be started. Without a daemon the agent runs as well; its lines wait
-    in a spool for the next daemon. """,
+    in a spool for the next daemon.
+
+    With `--answers`, an agent that takes answers from standard input is tapped and answered as by `proxy
+    --answers`. """,
     examples=(
         "tooltap run -- claude -p 'List the files' --output-format stream-json --verbose",
         "tooltap run -- codex exec --json 'List the files' | jq .type",

@@ -20,10 +20,13 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
-from typing import IO, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
-STDIN, STDOUT = 0, 1
-CHUNK = 65_536
+from tooltap.daemon.taps.pipes import CHUNK, STDIN, STDOUT, Tap, leave, read, write
+
+if TYPE_CHECKING:
+    from tooltap.daemon.taps.answering import Answering
+
 SWITCH_INTERVAL = 0.0005
 """Interpreter switch interval in seconds: threads of the tap must yield quickly to the thread that passes output."""
 
@@ -31,20 +34,39 @@ AT_ONCE = 0.02
 """Seconds to wait for first output or the end of the program before doing other work. Agents take longer to start."""
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+STOPPING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+"""Those that ask the program to end."""
 TYPED = (signal.SIGINT, signal.SIGQUIT)
 """Signals of keys: a terminal sends them to the program as well as to this process."""
 
-Tap: TypeAlias = Callable[[bytes], None]
+
+class Ended(NamedTuple):
+    """How the program ended."""
+
+    status: int
+    """Exit code, or minus the number of the signal that killed it."""
+    stopped: bool
+    """Whether a signal to stop was passed on to it, or nobody read its output any more."""
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a shell: 128 + signal if a signal ended it."""
+        return self.status if self.status >= 0 else 128 - self.status
 
 
 def run_child(
-    command: Sequence[str], tap: Tap, tap_input: Tap | None = None, *, while_starting: Callable[[], object]
-) -> int:
-    """Run the program and return its exit code, as a shell does: 128 + signal if a signal ended it. Raises `OSError` if
-    it cannot be started.
+    command: Sequence[str],
+    tap: Tap,
+    tap_input: Tap | None = None,
+    *,
+    answering: Answering | None = None,
+    while_starting: Callable[[], object],
+) -> Ended:
+    """Run the program and return how it ended. Raises `OSError` if it cannot be started.
 
     With `tap_input`, which is called in its own thread, taps get data before it is passed on. So a tap never sees
-    a response before its request. `while_starting` is called if the program neither prints nor ends at once.
+    a response before its request. With `answering`, more than the client's input is written to the program.
+    `while_starting` is called if the program neither prints nor ends at once.
     """
     sys.setswitchinterval(SWITCH_INTERVAL)
     with _Signals() as signals:
@@ -67,11 +89,15 @@ def run_child(
             os.close(output_end)
         signals.started(process)
         if process.stdin is not None and tap_input is not None:
-            threading.Thread(target=_pass_input, args=(process.stdin, tap_input), daemon=True).start()
-        pass_chunk = partial(_pass, output, STDOUT, tap, tap_first=tap_input is not None)
-        _pass_output(process, output, signals.wakeup, pass_chunk, while_starting)
-        code = process.wait()
-    return code if code >= 0 else 128 - code
+            pass_input = _pass_input if answering is None else answering.pass_input
+            threading.Thread(target=pass_input, args=(process.stdin, tap_input), daemon=True).start()
+        if answering is None:
+            pass_chunk = partial(_pass, output, STDOUT, tap, tap_first=tap_input is not None)
+        else:
+            pass_chunk = partial(answering.pass_output, output, tap)
+        is_read = _pass_output(process, output, signals.wakeup, pass_chunk, answering, while_starting)
+        status = process.wait()
+    return Ended(status, signals.has_stopped or not is_read)
 
 
 class _Signals:
@@ -83,6 +109,8 @@ class _Signals:
         self._early: list[int] = []
         self._before: dict[int, object] = {}
         self._sent: SentSignals | None = None
+        self.has_stopped = False
+        """Whether a signal to stop was passed on."""
 
     def __enter__(self) -> _Signals:
         for end in (self.wakeup, self._wakeup_end):
@@ -115,10 +143,10 @@ class _Signals:
     def started(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         for number in self._early:
-            process.send_signal(number)
+            self._send(number)
         if _has_terminal():
             typed = [number for number in TYPED if number in self._before]
-            self._sent = SentSignals.wait_for(typed, process.send_signal)
+            self._sent = SentSignals.wait_for(typed, self._send)
 
     def _handle(self, number: int, handler: Callable[[int, FrameType | None], object]) -> None:
         self._before[number] = signal.signal(number, handler)
@@ -127,7 +155,12 @@ class _Signals:
         if self._process is None:
             self._early.append(number)
         else:
-            self._process.send_signal(number)
+            self._send(number)
+
+    def _send(self, number: int) -> None:
+        assert self._process is not None
+        self.has_stopped = self.has_stopped or number in STOPPING
+        self._process.send_signal(number)
 
 
 def _has_terminal() -> bool:
@@ -143,23 +176,30 @@ def _pass_output(
     process: subprocess.Popen[bytes],
     output: int,
     wakeup: int,
-    pass_chunk: Callable[[], bool],
+    pass_chunk: Callable[[], bool | None],
+    answering: Answering | None,
     while_starting: Callable[[], object],
-) -> None:
-    """Pass output until it ends, the program ends, or its reader has closed it."""
+) -> bool:
+    """Pass output until it ends, the program ends, or its reader has closed it. Return whether it was read to the
+    end."""
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
         selector.register(wakeup, selectors.EVENT_READ)
+        if answering is not None:
+            selector.register(answering.wakeup_output, selectors.EVENT_READ)
         if not selector.select(AT_ONCE):
             while_starting()
         while process.poll() is None:
             ready = {key.fd for key, _ in selector.select()}
-            if wakeup in ready:
-                os.read(wakeup, CHUNK)
-            if output in ready and not pass_chunk():
-                os.close(output)  # the program gets SIGPIPE, as if we were not there
-                _leave(STDOUT)
-                return
+            for descriptor in ready - {output}:
+                os.read(descriptor, CHUNK)
+            passed = output not in ready or pass_chunk()
+            if passed and answering is not None and not answering.insert_output():
+                passed = None
+            if not passed:
+                os.close(output)  # a program that goes on gets SIGPIPE, as if we were not there
+                leave(STDOUT)
+                return passed is False
     os.set_blocking(output, False)
     try:
         while pass_chunk():
@@ -170,60 +210,33 @@ def _pass_output(
         signal.pthread_sigmask(signal.SIG_UNBLOCK, TYPED)  # `cat` inherits what is blocked
         subprocess.Popen(["cat"], stdin=output, stderr=subprocess.DEVNULL)
     os.close(output)
+    return True
 
 
 def _pass_input(program: IO[bytes], tap: Tap) -> None:
     """Pass input until it ends or the program closes it; either is propagated to the other side."""
-    more = True
+    more: bool | None = True
     while more:
         try:
             more = _pass(STDIN, program.fileno(), tap, tap_first=True)
         except BlockingIOError:  # another process has made the shared descriptor non-blocking
             select.select([STDIN], [], [])
     program.close()
-    _leave(STDIN)
+    leave(STDIN)
 
 
-def _pass(source: int, target: int, tap: Tap, *, tap_first: bool) -> bool:
-    """Pass one chunk. Return False at the end, or if the reader has closed it. Raises `BlockingIOError`."""
-    data = _read(source)
+def _pass(source: int, target: int, tap: Tap, *, tap_first: bool) -> bool | None:
+    """Pass one chunk. Return False at the end, and None if the reader has closed it. Raises `BlockingIOError`."""
+    data = read(source)
     if tap_first and data:
         tap(data)
-    if not data or not _write(target, data):
+    if not data:
         return False
+    if not write(target, data):
+        return None
     if not tap_first:
         tap(data)
     return True
-
-
-def _read(source: int) -> bytes:
-    """Read a chunk; empty at the end. Raises `BlockingIOError` if there is nothing at the moment."""
-    try:
-        return os.read(source, CHUNK)
-    except BlockingIOError:
-        raise
-    except OSError:  # EIO: the other side of the terminal is closed (Linux)
-        return b""
-
-
-def _write(target: int, data: bytes) -> bool:
-    """Write all data. Return False if the reader has closed it."""
-    left = memoryview(data)
-    while left:
-        try:
-            left = left[os.write(target, left) :]
-        except BlockingIOError:
-            select.select([], [target], [])
-        except OSError:
-            return False
-    return True
-
-
-def _leave(standard: int) -> None:
-    """Close standard input or output, and keep its descriptor number occupied."""
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, standard)
-    os.close(null)
 
 
 # -- signals ----------------------------------------------------------------------------------------------------------

@@ -35,7 +35,6 @@ from tooltap.daemon.taps.delivery.spool import (
     QuarantineLimits,
     Spool,
     SpoolError,
-    encode_end,
     is_unread,
     quarantine,
     quarantine_folder,
@@ -44,6 +43,7 @@ from tooltap.daemon.taps.delivery.spool import (
 )
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import DaemonFrame, Done, ErrorFrame, FrameError, Ingest, Ingesting, Suspended
+from tooltap.protocol.inputs import write_end
 
 EVERYONES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Error numbers that concern the whole process, not a spool."""
@@ -244,7 +244,7 @@ class Drain:
             await checkpoint()  # let other tasks run
         ending = spool.header.ending
         if ending is not None and not ending.suspended:
-            await session.feed(encode_end(ending.t))
+            await session.feed(write_end(ending.t, ending.process) + b"\n")
 
     def _complain(self, path: Path, reason: str) -> None:
         if self._complaints.get(path) != reason:

@@ -16,6 +16,9 @@ of the daemon's last line shows whether it is the same recording (`Publisher.has
 
 When all lines have been put in, the stream ends, or with `suspend` is suspended, for a publisher that resumes it later.
 
+A tap that can write to its agent gets `to-agent` frames of the daemon, which sends one again if the connection was lost
+before the answer. So each is written once, whatever the number of connections, and answered on each.
+
 If the daemon is unreachable, full or shutting down, the delivery retries until `patience` seconds have passed since a
 daemon was last reachable.
 """
@@ -28,13 +31,16 @@ from pathlib import Path
 from typing import TypeAlias, TypeGuard
 
 import anyio
+import msgspec
+from anyio.abc import TaskGroup
 
 from tooltap.daemon.client.asynchronous import OtherInputError, Publisher, ingest
 from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.taps.delivery.outbox import Entry, Outbox, StreamOptions
-from tooltap.daemon.taps.delivery.spool import JOURNAL_REPLACED, encode, encode_end, encode_lost
+from tooltap.daemon.taps.delivery.spool import JOURNAL_REPLACED, encode, encode_lost
+from tooltap.protocol.answers import ForAgent
 from tooltap.protocol.frames import Done, Suspended, ToAgent
-from tooltap.protocol.inputs import Answer, write_answer
+from tooltap.protocol.inputs import Answer, write_answer, write_end
 
 BATCH = 256 * 1024
 TEMPORARY = ("shutting-down", "too-many-connections", "too-many-streams", "journal")
@@ -42,7 +48,9 @@ TEMPORARY = ("shutting-down", "too-many-connections", "too-many-streams", "journ
 UNREADABLE = ("bad-frame", "frame-too-long")
 """Error codes of a daemon that rejects an `ingest` frame for its prompt: the key is unknown to it, or the frame is too
 long."""
-REFUSED = "this tap sends nothing to the agent"
+UNKNOWN_PAYLOAD = "this tap does not understand it"
+KEPT_FRAMES = 1_024
+"""Number of frames for the agent that are remembered, so that none is written twice."""
 RETRY_FIRST, RETRY_MOST = 0.05, 0.5
 """Shortest and longest backoff between attempts to reach a daemon, in seconds."""
 
@@ -50,8 +58,13 @@ ReadSpool: TypeAlias = Callable[[int], tuple[bytes, int]]
 """`Spool.read`, for lines of the outbox that are only on disk."""
 
 
+WriteToAgent: TypeAlias = Callable[[ForAgent], Awaitable[str | None]]
+"""Writes something to the agent. Returns None once it is written, or the reason why it never will be."""
+
+
 class Delivery:
-    """The delivery of one stream. `patience`: seconds to keep trying after a daemon was last reachable."""
+    """The delivery of one stream. `patience`: seconds to keep trying after a daemon was last reachable. `to_agent`: if
+    given, what the daemon has for the agent is written by it."""
 
     def __init__(
         self,
@@ -60,6 +73,7 @@ class Delivery:
         socket: Path | None,
         patience: float,
         read_spool: ReadSpool | None = None,
+        to_agent: WriteToAgent | None = None,
     ) -> None:
         self.outbox = outbox
         self.problem: Exception | None = None
@@ -74,8 +88,11 @@ class Delivery:
         self._suspends = False
         """Whether the stream is left without an end."""
         self._finished = asyncio.Event()
-        self._unanswered: list[ToAgent] = []
-        """Frames for the agent, received on this connection and not answered yet."""
+        self._to_agent = to_agent
+        self._written: dict[str, asyncio.Future[str | None]] = {}
+        """Id of a frame for the agent -> whether it is written, the oldest first."""
+        self._answers: list[Answer] = []
+        """Answers that wait to be sent on this connection."""
         self._news = asyncio.Event()
         """Set when there is more to send, or when all lines have been put in."""
 
@@ -98,7 +115,8 @@ class Delivery:
         now = asyncio.get_running_loop().time
         while True:
             try:
-                async with ingest(**self._options._asdict(), path=self._socket, to_agent=True) as publisher:
+                arguments = {**self._options._asdict(), "to_agent": self._to_agent is not None}
+                async with ingest(**arguments, path=self._socket) as publisher:
                     self.problem = None
                     wait = RETRY_FIRST
                     return await self._deliver(publisher)
@@ -124,7 +142,7 @@ class Delivery:
         if gone := self.outbox.resume(publisher.ingesting.lines):
             await _write(publisher, encode_lost(gone, 0, JOURNAL_REPLACED))
         self._ended = False
-        self._unanswered.clear()
+        self._answers = []
         failures: list[Exception] = []
         ends: list[Done | Suspended] = []
         async with anyio.create_task_group() as tasks:
@@ -133,17 +151,18 @@ class Delivery:
                 try:
                     if (end := await work()) is not None:
                         ends.append(end)
+                        tasks.cancel_scope.cancel()
                 except (DaemonError, DisconnectedError, OtherInputError) as error:
                     failures.append(error)
                     tasks.cancel_scope.cancel()
 
             tasks.start_soon(until_failure, lambda: self._send_lines(publisher))
-            tasks.start_soon(until_failure, lambda: self._receive_until_done(publisher))
+            tasks.start_soon(until_failure, lambda: self._receive_until_done(publisher, tasks))
         if failures:
             raise failures[0]
         return ends[0]
 
-    async def _receive_until_done(self, publisher: Publisher) -> Done | Suspended:
+    async def _receive_until_done(self, publisher: Publisher, tasks: TaskGroup) -> Done | Suspended:
         while True:
             frame = await publisher.receive()
             if self._ended and self._is_end(frame):
@@ -151,8 +170,27 @@ class Delivery:
                 return frame
             self.outbox.acknowledge(publisher.acked)
             if isinstance(frame, ToAgent):
-                self._unanswered.append(frame)
-                self._news.set()
+                tasks.start_soon(self._answer, frame)
+
+    async def _answer(self, frame: ToAgent) -> None:
+        """Write a frame to the agent, and answer it. Cancelled with the connection, but then the frame is written all
+        the same."""
+        try:
+            payload = msgspec.convert(frame.payload, ForAgent)
+        except msgspec.ValidationError as error:
+            refused: str | None = f"{UNKNOWN_PAYLOAD}: {error}"
+        else:
+            refused = await asyncio.shield(self._write_once(payload))
+        self._answers.append(Answer(frame.id, refused))
+        self._news.set()
+
+    def _write_once(self, frame: ForAgent) -> asyncio.Future[str | None]:
+        assert self._to_agent is not None
+        if frame.id not in self._written:
+            while len(self._written) >= KEPT_FRAMES:
+                del self._written[next(iter(self._written))]
+            self._written[frame.id] = asyncio.ensure_future(self._to_agent(frame))
+        return self._written[frame.id]
 
     def _is_end(self, frame: object) -> TypeGuard[Done | Suspended]:
         """Say whether a frame confirms that the stream has ended or is suspended, as requested. Other such frames are a
@@ -166,8 +204,8 @@ class Delivery:
         known = publisher.ingesting
         while True:
             self._news.clear()
-            while self._unanswered:
-                await _write(publisher, write_answer(Answer(self._unanswered.pop(0).id, REFUSED)) + b"\n")
+            while self._answers:
+                await _write(publisher, write_answer(self._answers.pop(0)) + b"\n")
             entries = self.outbox.take(BATCH)
             if entries is None:
                 records = self._take_from_spool(known.lines)
@@ -183,7 +221,7 @@ class Delivery:
                 raise OtherInputError(f"stream {known.stream} had {known.crc_line} lines, this input has fewer")
             else:
                 self._ended = True
-                end = encode_end(self.outbox.ended)
+                end = write_end(self.outbox.ended, self.outbox.process) + b"\n"
                 return await (publisher.leave() if self._suspends else _write(publisher, end))
 
     def _take_from_spool(self, known: int) -> bytes:

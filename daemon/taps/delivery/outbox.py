@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tooltap.normalizers.wire.framing import LongLine
 
 if TYPE_CHECKING:
-    from tooltap.protocol.inputs import Direction
+    from tooltap.protocol.inputs import Direction, ProcessEnd
 
 MAX_BYTES = 64 * 1024 * 1024
 OVERHEAD = 200
@@ -93,6 +93,8 @@ class Outbox:
         """Number of a line: it and all before it are on disk or acknowledged."""
         self.ended: int | None = None
         """End of the agent in ms since the epoch; None if unknown."""
+        self.process: ProcessEnd | None = None
+        """How the agent's process ended; None if the tap has none."""
         self.dropped = 0
         """Number of lines dropped because the outbox was full."""
         self.bytes = 0

@@ -45,7 +45,7 @@ from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.taps.delivery.outbox import Entry, Outbox, SpoolLimits, StreamOptions
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.frames import Ingest
-from tooltap.protocol.inputs import Lost, read_tapped, write_tapped
+from tooltap.protocol.inputs import Lost, ProcessEnd, read_tapped, write_tapped
 from tooltap.traces.recording.own_file import NotOursError, private_folder
 from tooltap.traces.recording.whole_file import sync_folder
 
@@ -82,6 +82,8 @@ class Ending(msgspec.Struct, frozen=True):
     """End of the agent in ms since the epoch; None if unknown."""
     suspended: bool = False
     """True if the stream is suspended, not ended: its publisher may resume it."""
+    process: ProcessEnd | None = None
+    """How the agent's process ended; None if unknown."""
 
 
 class Header(msgspec.Struct, kw_only=True):
@@ -410,11 +412,6 @@ def encode(entry: Entry) -> bytes:
     return write_tapped(entry.line, entry.t, entry.direction) + b"\n"
 
 
-def encode_end(t: int | None) -> bytes:
-    """Encode the end of the stream. `t`: end of the agent in ms since the epoch, if known."""
-    return msgspec.json.encode({"op": "end"} if t is None else {"op": "end", "t": t}) + b"\n"
-
-
 def encode_lost(lines: int, size: int, reason: str) -> bytes:
     """Encode the loss of `lines` lines, `size` bytes in all."""
     return msgspec.json.encode({"op": "lost", "lines": lines, "bytes": size, "reason": reason}) + b"\n"
@@ -599,7 +596,8 @@ class Spooler:
             self._spool.remove()
         else:  # the daemon moves a damaged one to the quarantine
             lost = outbox.rest()[1]
-            self._spool.end(Ending(outbox.lines, lost, outbox.obstacle, outbox.ended, outbox.suspended))
+            ending = Ending(outbox.lines, lost, outbox.obstacle, outbox.ended, outbox.suspended, outbox.process)
+            self._spool.end(ending)
             self._spool.sync()
 
     def _note(self, error: SpoolError | OSError) -> None:

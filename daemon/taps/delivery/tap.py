@@ -17,10 +17,10 @@ from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine, Splitter
 if TYPE_CHECKING:
     import asyncio
 
-    from tooltap.daemon.taps.delivery.delivery import Delivery, ReadSpool
+    from tooltap.daemon.taps.delivery.delivery import Delivery, ReadSpool, WriteToAgent
     from tooltap.daemon.taps.delivery.spool import Spooler
     from tooltap.protocol.frames import Done, Suspended
-    from tooltap.protocol.inputs import Direction
+    from tooltap.protocol.inputs import Direction, ProcessEnd
 
 
 STALL = 2.0
@@ -31,10 +31,17 @@ REMOVAL = 0.5
 
 class Tap:
     """The tap of one stream. `socket`: socket of the daemon; `max_bytes`: memory limit for the stream's lines; `begin`:
-    number of lines that the daemon has of a resumed stream."""
+    number of lines that the daemon has of a resumed stream; `to_agent`: writes to the agent, if the tap can."""
 
     def __init__(
-        self, options: StreamOptions, socket: Path, spool: SpoolLimits, *, max_bytes: int = MAX_BYTES, begin: int = 0
+        self,
+        options: StreamOptions,
+        socket: Path,
+        spool: SpoolLimits,
+        *,
+        max_bytes: int = MAX_BYTES,
+        begin: int = 0,
+        to_agent: WriteToAgent | None = None,
     ) -> None:
         self._options = options
         self._socket = socket
@@ -43,7 +50,12 @@ class Tap:
         self._outbox = Outbox(max_bytes, begin=begin)
         self._outbox.obstacle = "neither the daemon nor the spool keeps up"
         self._delivery = BackgroundDelivery(
-            self._outbox, options, socket, patience=math.inf, read_spool=lambda after: self._spooler.read(after)
+            self._outbox,
+            options,
+            socket,
+            patience=math.inf,
+            read_spool=lambda after: self._spooler.read(after),
+            to_agent=to_agent,
         )
         self._spooler: Spooler
         self._spooling = threading.Thread(target=self._spool, daemon=True)
@@ -70,13 +82,13 @@ class Tap:
         problem = self._failure or self._delivery.problem
         return None if problem is None else str(problem)
 
-    def finish(self, *, suspend: bool = False) -> str | None:
+    def finish(self, *, suspend: bool = False, process: ProcessEnd | None = None) -> str | None:
         """End the stream, or with `suspend` suspend it for a tap that resumes it. Waits while the delivery of the last
         lines makes progress; undelivered lines stay in the spool. Returns a message for the user if not all lines were
-        delivered, else None."""
+        delivered, else None. `process`: how the agent's process ended, if the tap started it."""
         with self._lock:
             self._finished = True
-            self._outbox.ended = _now()
+            self._outbox.ended, self._outbox.process = _now(), process
             for direction, splitter in self._splitters.items():
                 if (last := splitter.finish()) is not None:
                     self._outbox.put([last], _now(), direction)
@@ -163,13 +175,14 @@ class BackgroundDelivery:
         *,
         patience: float,
         read_spool: ReadSpool | None = None,
+        to_agent: WriteToAgent | None = None,
     ) -> None:
         self.outbox = outbox
         self.end: Done | Suspended | None = None
         """The daemon's confirmation that the end or suspension of the stream is durable; None before that."""
         self.failure: Exception | None = None
         """The error with which the delivery ended, without a confirmation; else None."""
-        self._arguments = (outbox, options, socket, patience, read_spool)
+        self._arguments = (outbox, options, socket, patience, read_spool, to_agent)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._running: _Running | None = None
         self._started = threading.Event()

@@ -114,6 +114,15 @@ class Conversations:
         self._close_beyond_most()
         return conversation
 
+    def rejoin(self, response_id: str) -> Conversation | None:
+        """Return the conversation that has a response, busy until `leave`; None if none has it, or if it is busy."""
+        conversation = self._by_key.get(response_id)
+        if conversation is None or conversation.busy:
+            return None
+        self._use(conversation)
+        conversation.busy = True
+        return conversation
+
     def leave(self, conversation: Conversation, answer: ModelAnswer, *, complete: bool) -> None:
         """Register the answer to the last request, `complete` or not. The conversation is no longer busy."""
         items = answer.items()

@@ -3,11 +3,15 @@ passes, in the thread of the gateway's tap.
 
 A request is one line, and so are a whole answer and each event of a streamed one. Where the exchange ends, a line of
 the gateway says how (`ExchangeEnd`). Compressed bodies are decoded. Headers are not recorded.
+
+A request that asks for a response by its id, or cancels it, is no line: the response belongs to the conversation that
+has its id, and says itself how far it is. Such a request that fails says nothing of the response.
 """
 
 from __future__ import annotations
 
 import queue
+import re
 import threading
 import time
 import zlib
@@ -56,6 +60,8 @@ class API(NamedTuple):
     dialect: str
     history: Callable[[dict[str, Any]], History]
     answer: Callable[[], ModelAnswer]
+    response: str | None = None
+    """Id of the response that is asked for."""
 
 
 _APIS = {
@@ -67,8 +73,15 @@ _APIS = {
 }
 
 
+_RESPONSE = re.compile(r"/responses/([^/]{1,500})(/cancel)?/*\Z")
+"""End of the path of a response (GET), or of its cancellation (POST)."""
+
+
 def api_of(method: str, path: str) -> API | None:
     """Return the API at a path, whatever its prefix; None if it is not tapped."""
+    asked = _RESPONSE.search(path)
+    if asked is not None and method == ("POST" if asked[2] else "GET"):
+        return _APIS["/responses"]._replace(response=asked[1])
     return next((api for end, api in _APIS.items() if method == "POST" and path.rstrip("/").endswith(end)), None)
 
 
@@ -98,6 +111,10 @@ class Exchange:
         """Handle the end of the request: find its conversation, and put its line there."""
         if self._conversation is not None:
             return
+        if self._api.response is not None:
+            self._conversation = self._conversations.rejoin(self._api.response)
+            self._is_cut |= self._conversation is None
+            return
         lines = self._request.finish()
         request = _object(lines[0]) if lines and not self._is_cut else None
         self._wants_stream = request is not None and request.get("stream") is True
@@ -118,6 +135,7 @@ class Exchange:
         may_be_stream = self._wants_stream and status < ERRORS and "json" not in kind and "html" not in kind
         self._is_streamed = "event-stream" in kind or may_be_stream
         self._response = _Body(coding, self._max_line, streamed=self._is_streamed)
+        self._is_cut |= self._api.response is not None and status >= ERRORS
 
     def response_data(self, t: int, data: bytes) -> None:
         """Add the next bytes of the answer's body."""
@@ -146,8 +164,9 @@ class Exchange:
         if lines:
             self._unread += size
             self._conversation.tap.lose(lines, size, reason)
-        end = ExchangeEnd(ended.by, ended.complete, self._status, body, self._unread, ended.problem)
-        self._put(t, [end.write()], "out")
+        if self._api.response is None:
+            end = ExchangeEnd(ended.by, ended.complete, self._status, body, self._unread, ended.problem)
+            self._put(t, [end.write()], "out")
         self._conversations.leave(self._conversation, self._answer, complete=ended.complete)
 
     # -- inner workings -----------------------------------------------------------------------------------------

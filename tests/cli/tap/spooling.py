@@ -82,7 +82,7 @@ class Daemon:
         until(lambda: self.ask("stats")["streams"][state] == streams and not self._place.spools)
 
     def ask(self, op: str) -> Any:
-        with self._connect() as wire:
+        with self.connect() as wire:
             return wire.ask(op)
 
     def lines(self) -> int:
@@ -90,7 +90,7 @@ class Daemon:
         return sum(one["lines"] for one in self.ask("stats")["perStream"])
 
     def events(self) -> list[dict[str, Any]]:
-        with self._connect() as wire:
+        with self.connect() as wire:
             wire.send("subscribe", after="start", follow=False)
             return [event for event in wire.rest() if "kind" in event]
 
@@ -104,7 +104,7 @@ class Daemon:
                 found.setdefault(event["stream"], []).append((event["data"]["lines"], event["data"]["reason"]))
         return found
 
-    def _connect(self) -> Wire:
+    def connect(self) -> Wire:
         wire = Wire(self._place.socket)
         assert wire.read()["op"] == "welcome"
         return wire

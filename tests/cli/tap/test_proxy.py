@@ -51,7 +51,9 @@ def test_session_gives_the_events_of_its_recording(
     recording = shutil.copy(session, tmp_path / "the-recording.jsonl")
     recorded = [json.loads(line) for line in here("normalize", recording).stdout.splitlines()]
 
-    assert [without_names(event) for event in events] == [without_names(event) for event in recorded]
+    *told, ended = events
+    assert [without_names(event) for event in told] == [without_names(event) for event in recorded]
+    assert (ended["kind"], ended["state"], ended["exitCode"]) == ("session", "ended", 0)
     [stream] = tapped(daemon)
     assert stream["stream"].startswith("proxy-")
     assert (stream["dialect"], stream["lines"], stream["state"]) == (dialect, len(records), "ended")

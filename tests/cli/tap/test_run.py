@@ -172,7 +172,7 @@ def test_without_daemon_the_spool_is_reported(tmp_path: Path) -> None:
     assert (finished.returncode, finished.stdout) == (0, CLAUDE.read_bytes())
     assert sentence(finished) == (
         f"5 of 5 lines wait in the spool: no daemon is listening at {tmp_path / 'none.sock'};"
-        " start one with `tooltap serve`"
+        " start one with `tooltap up`"
     )
 
 

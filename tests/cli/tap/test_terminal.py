@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +17,7 @@ from tests.cli.command import environment
 from tests.cli.screen import Screen, started
 from tests.cli.tap.test_run import agent, tapped
 from tests.daemon import constants
-from tests.daemon.running import Running
+from tests.daemon.running import TIMEOUT, Running
 
 
 @contextmanager
@@ -107,6 +110,14 @@ def test_interrupt_that_is_not_typed_reaches_the_agent(number: signal.Signals, d
     assert b"another: 0" in screen.shown
 
 
+def until_taken(pid: int, number: signal.Signals) -> None:
+    """Wait until a process has taken a signal: while it has not, the kernel drops a second one."""
+    deadline = time.monotonic() + TIMEOUT
+    while int(re.findall(r"ShdPnd:\s*(\w+)", Path(f"/proc/{pid}/status").read_text())[0], 16) >> (number - 1) & 1:
+        assert time.monotonic() < deadline
+        os.sched_yield()
+
+
 def test_both_interrupts_in_turn(daemon: Running) -> None:
     """A typed one comes from the terminal alone, a sent one from tooltap alone, in any order."""
     program = (
@@ -124,6 +135,7 @@ def test_both_interrupts_in_turn(daemon: Running) -> None:
         for n, typed in enumerate([True, False, True, False]):
             screen.type(b"\x03") if typed else os.kill(screen.pid, signal.SIGINT)
             screen.until(b"%d typed" % n if typed else b"%d sent" % n)
+            until_taken(screen.pid, signal.SIGINT)
         screen.type(b"\n")
 
         assert screen.end() == 0

@@ -52,8 +52,8 @@ class Streams:
         self.taps: list[Kept] = []
         self.conversations = Conversations(self._begin, most=10)
 
-    def exchange(self, path: str = "/v1/chat/completions", coding: str = "") -> Exchange:
-        api = api_of("POST", path)
+    def exchange(self, path: str = "/v1/chat/completions", coding: str = "", method: str = "POST") -> Exchange:
+        api = api_of(method, path)
         assert api is not None
         return Exchange(api, self.conversations, coding, max_line=1_000)
 
@@ -69,7 +69,12 @@ class Streams:
         ("POST", "/openai/deployments/gpt/chat/completions/", "openai-chat"),
         ("POST", "/responses", "openai-responses"),
         ("GET", "/v1/responses", None),
-        ("POST", "/v1/responses/resp_1/cancel", None),
+        ("GET", "/v1/responses/resp_1", "openai-responses"),
+        ("POST", "/v1/responses/resp_1/cancel", "openai-responses"),
+        ("GET", "/v1/responses/resp_1/cancel", None),
+        ("POST", "/v1/responses/resp_1", None),
+        ("DELETE", "/v1/responses/resp_1", None),
+        ("GET", "/v1/responses/resp_1/input_items", None),
         ("POST", "/v1/completions", None),
     ],
 )
@@ -207,6 +212,57 @@ def test_cut_exchange_loses_unfinished_line() -> None:
 
     assert streams.taps[1].told == [("why", 20)]
     assert [end.unread for tap in streams.taps for end in tap.ends] == [30, 20]
+
+
+def polled(streams: Streams, response_id: str, status: int, body: bytes) -> None:
+    exchange = streams.exchange(f"/v1/responses/{response_id}", method="GET")
+    exchange.response_started(5, status, "application/json", "")
+    exchange.response_data(5, body)
+    exchange.finished(5, WHOLE, 0, 0, "")
+
+
+def test_response_that_a_client_asks_for_is_in_the_conversation_that_has_it() -> None:
+    """Neither the requests for it nor their failures are lines: they say nothing of the response."""
+    streams = Streams()
+    asked, queued, done = (
+        b'{"model":"m","input":"Hi.","background":true}',
+        b'{"object":"response","id":"r1","status":"queued"}',
+        b'{"object":"response","id":"r1","status":"completed","output":[]}',
+    )
+    exchange = streams.exchange("/v1/responses")
+    exchange.request_data(1, asked)
+    exchange.request_complete(1)
+    polled(streams, "r1", 200, queued)  # before anything says that this conversation has it
+    exchange.response_started(2, 200, "application/json", "")
+    exchange.response_data(2, queued)
+    exchange.finished(3, WHOLE, 0, 0, "")
+
+    polled(streams, "r1", 200, queued)
+    polled(streams, "r1", 429, b'{"error":{"message":"Slow down."}}')
+    polled(streams, "r2", 200, done)
+    polled(streams, "r1", 200, done)
+
+    [tap] = streams.taps
+    assert tap.told == [("in", asked), ("out", queued), ("out", queued), ("out", done)]
+    assert len(tap.ends) == 1
+
+
+def test_response_of_a_conversation_with_an_open_exchange_is_left_out() -> None:
+    """Exchanges in one stream must not overlap."""
+    streams = Streams()
+    first, second = (streams.exchange("/v1/responses") for _ in range(2))
+    answer = b'{"object":"response","id":"r1","status":"completed","output":[]}'
+    first.request_data(1, b'{"model":"m","input":"Hi."}')
+    first.response_started(1, 200, "application/json", "")
+    first.response_data(1, answer)
+    first.finished(1, WHOLE, 0, 0, "")
+    second.request_data(2, b'{"model":"m","input":"On.","previous_response_id":"r1"}')
+    second.request_complete(2)
+
+    polled(streams, "r1", 200, answer)
+
+    [tap] = streams.taps
+    assert [line for _, line in tap.told].count(answer) == 1
 
 
 def test_incomplete_request_is_ignored() -> None:
