@@ -7,6 +7,9 @@ has a loss of one line in their place, because their number is unknown.
 The server continues when the tap ends. So the stream does not end: it is suspended, and resumed by the next tap of the
 server (`resume_tap`). A tap continues counting after the lines that the daemon has. If the earlier tap was killed, it
 left a spool: these lines are delivered first, because they come before all new ones.
+
+What the daemon has for the agent is posted to the server, with the same credentials, to no other paths than those that
+take answers, prompts and interrupts (`EventServer.posts`).
 """
 
 from __future__ import annotations
@@ -16,10 +19,11 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import anyio
 import httpx
+import msgspec
 from anyio.to_thread import run_sync
 
 from tooltap.daemon.client.asynchronous import connect, ingest
@@ -27,14 +31,20 @@ from tooltap.daemon.client.discovery import ConnectError, DaemonError, Disconnec
 from tooltap.daemon.system.foreground import OnStop
 from tooltap.daemon.system.logs import configure, get_logger
 from tooltap.daemon.system.tcp import is_loopback
+from tooltap.daemon.taps.delivery.delivery import KEPT_FRAMES, WriteToAgent
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.spool import SUFFIX, Spool, SpoolError
 from tooltap.daemon.taps.delivery.tap import Tap, report_problems
 from tooltap.normalizers.catalog.dialect import EventServer
 from tooltap.normalizers.wire.exchange import EventSplitter
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine
+from tooltap.protocol.answers import ForAgent
+from tooltap.traces.recording.whole_file import whole_file
 
 CONNECT = 10.0
+NOTED = ".posted"
+"""Suffix of the file with the ids of what was posted, beside the spools."""
+ENDED = "the command was ended meanwhile"
 RETRY_FIRST, RETRY_MOST = 0.2, 10.0
 """Seconds between attempts to connect."""
 
@@ -70,11 +80,26 @@ async def attach(
     there is no server of the agent."""
     source = _event_url(server)
     configure()
+    await run_attachment(_Attachment(server, source, open_tap, silence), on_stop)
+
+
+class Attachment(Protocol):
+    """Follows a server, whatever becomes of the connection."""
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why no lines reach the daemon at the moment, or None."""
+
+    async def run(self) -> None:
+        """Follow the server until cancelled. Raises `AttachError`."""
+
+
+async def run_attachment(attachment: Attachment, on_stop: OnStop) -> None:
+    """Follow a server until stopped, and report problems meanwhile. Raises `AttachError`."""
     with anyio.CancelScope() as running:
         on_stop(running.cancel)
         failures: list[AttachError] = []
         async with anyio.create_task_group() as tasks:
-            attachment = _Attachment(server, source, open_tap, silence)
             tasks.start_soon(report_problems, lambda: attachment.problem)
             try:
                 await attachment.run()
@@ -107,7 +132,8 @@ class _Attachment:
     async def run(self) -> None:
         """Connect, and reconnect with backoff, until cancelled. Raises `AttachError` only for the first connection."""
         proxies = not is_loopback(self._url.host)
-        async with httpx.AsyncClient(timeout=self._timeout, auth=self._credentials(), trust_env=proxies) as client:
+        auth = _credentials(self._server, self._url)
+        async with httpx.AsyncClient(timeout=self._timeout, auth=auth, trust_env=proxies) as client:
             while True:
                 try:
                     await self._follow(client)
@@ -157,12 +183,80 @@ class _Attachment:
             answer = f"{response.status_code} {kind}".strip()
             raise AttachError(f"{self._name} is not the event stream of {self._server.product}: it answers {answer}")
 
-    def _credentials(self) -> httpx.BasicAuth | None:
-        """Return the credentials from the variables of the agent's server, unless the URL has some."""
-        password = os.environ.get(self._server.kind.password)
-        if self._url.userinfo or not password:
+
+class Noted:
+    """The ids of what was written to an agent's server, in a file, so that nothing is written twice, even if an earlier
+    tap was killed before it could say that it had."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def add(self, name: str) -> str | None:
+        """Note an id before it is written. Return why it must not be written: it is noted already, or cannot be."""
+        try:
+            names: list[str] = []
+            if self._path.exists():
+                names = msgspec.json.decode(self._path.read_bytes(), type=list[str])
+            if name in names:
+                return ENDED
+            with whole_file(self._path, 0o600) as file:
+                file.write(msgspec.json.encode([*names, name][-KEPT_FRAMES:]))
+        except (OSError, msgspec.MsgspecError) as error:
+            return f"it cannot be noted in {self._path}: {error}"
+        return None
+
+
+class Poster:
+    """Posts to a server what the daemon has for its agent. `noted`: the file in which the ids of what was posted are
+    noted."""
+
+    def __init__(self, server: Server, noted: Path) -> None:
+        """Raises `AttachError` if the server has no URL."""
+        self._server = server
+        self._url = _event_url(server)
+        self._noted = Noted(noted)
+
+    async def post(self, frame: ForAgent) -> str | None:
+        """Post a frame that this object has not posted. Return None if the server has taken it, else a sentence for the
+        user, which says so if that is unknown."""
+        path, _, query = (frame.path or "").partition("?")
+        kind = self._server.kind
+        if not kind.posts.fullmatch(path):
+            return f"nothing is posted to {path or 'no path'}"
+        if (why_not := self._noted.add(frame.id)) is not None:
+            return self._unknown(ENDED) if why_not is ENDED else why_not
+        prefix = self._url.path.removesuffix(kind.global_path).removesuffix(kind.path)
+        url = self._url.copy_with(path=f"{prefix}{path}", query=query.encode() or self._url.query or None)
+        return await self._post(url, frame.line.encode())
+
+    async def _post(self, url: httpx.URL, body: bytes) -> str | None:
+        product, auth = self._server.product, _credentials(self._server, url)
+        proxies = not is_loopback(url.host)
+        try:
+            async with httpx.AsyncClient(timeout=CONNECT, auth=auth, trust_env=proxies) as client:
+                response = await client.post(url, content=body, headers={"Content-Type": "application/json"})
+        except httpx.ConnectError as error:
+            return f"{product} cannot be reached: {error}"
+        except httpx.HTTPError as error:
+            return self._unknown(str(error) or type(error).__name__)
+        if response.is_success:
             return None
-        return httpx.BasicAuth(os.environ.get(*self._server.kind.username), password)
+        if response.status_code == httpx.codes.NOT_FOUND:
+            return f"it was answered elsewhere, or {product} does not know it any more"
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            return f"{product} requires a password: set {self._server.kind.password} as for the server"
+        return f"{product} has answered {response.status_code}"
+
+    def _unknown(self, reason: str) -> str:
+        return f"it is unknown whether {self._server.product} has got it: {reason}"
+
+
+def _credentials(server: Server, url: httpx.URL) -> httpx.BasicAuth | None:
+    """Return the credentials from the variables of the agent's server, unless the URL has some."""
+    password = os.environ.get(server.kind.password)
+    if url.userinfo or not password:
+        return None
+    return httpx.BasicAuth(os.environ.get(*server.kind.username), password)
 
 
 def _event_url(server: Server) -> httpx.URL:
@@ -185,8 +279,10 @@ def _data(line: bytes | LongLine) -> bytes | LongLine | None:
     return line.removeprefix(_DATA).strip() if line.startswith(_DATA) else None
 
 
-async def resume_tap(options: StreamOptions, socket: Path, spool: SpoolLimits) -> tuple[Tap, bool]:
-    """Return a tap of the stream, and whether the stream has lines of an earlier tap.
+async def resume_tap(
+    options: StreamOptions, socket: Path, spool: SpoolLimits, to_agent: WriteToAgent
+) -> tuple[Tap, bool]:
+    """Return a tap of the stream, and whether the stream has lines of an earlier tap. `to_agent`: writes to the agent.
 
     If the stream cannot be resumed now, the tap gets a stream of its own. Reasons: there is no daemon, another tap
     publishes the stream, or its spool is in use.
@@ -196,8 +292,9 @@ async def resume_tap(options: StreamOptions, socket: Path, spool: SpoolLimits) -
     except (ConnectError, DaemonError, DisconnectedError, SpoolError, OSError):
         begin = None
     if begin is None:
-        return Tap(options._replace(stream=f"{options.stream}-{os.urandom(4).hex()}"), socket, spool), False
-    return Tap(options, socket, spool, begin=begin), begin > 0
+        other = options._replace(stream=f"{options.stream}-{os.urandom(4).hex()}")
+        return Tap(other, socket, spool, to_agent=to_agent), False
+    return Tap(options, socket, spool, begin=begin, to_agent=to_agent), begin > 0
 
 
 async def _lines_of(options: StreamOptions, socket: Path, spools: Path) -> int | None:

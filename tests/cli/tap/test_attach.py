@@ -255,4 +255,4 @@ def test_missing_extra_is_named(tmp_path: Path) -> None:
     finished = tooltap("attach", "opencode", "http://127.0.0.1:1", PYTHONPATH=path)
 
     assert finished.returncode == 1
-    assert sentence(finished) == "httpx is not installed: pip install 'httpx>=0.27'"
+    assert sentence(finished) == "httpx is not installed: pip install 'httpx>=0.27' 'websockets>=14.0'"
