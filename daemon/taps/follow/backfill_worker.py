@@ -5,22 +5,31 @@ lines are too old. It returns the outputs of the next lines, and the state after
 lines that it reads itself. So a portion may be lost: the daemon resumes at the position in the journal. Files of which
 another stream reports a part are not processed by workers.
 
-`anyio.to_process` provides the processes and their pipes: a worker ends when the daemon does, even if it is killed.
+`pool.py` starts the processes. A worker imports this module anew, so it imports little: nothing of the event loop.
 """
 
 from __future__ import annotations
 
-import signal
+import gc
+import os
+import pickle
+import sys
 import zlib
-from typing import NamedTuple
+from socket import MSG_WAITALL, socket
+from struct import Struct
+from typing import Final, NamedTuple
 
-from tooltap.daemon.ingest.worker import IDLE, Failure, drift_of_process, observed
+from tooltap.daemon.ingest.worker import Failure, drift_of_process, observed
+from tooltap.daemon.system.processes import die_with_parent
 from tooltap.daemon.taps.follow.overlap import OwnFiles, is_too_old
 from tooltap.daemon.taps.follow.stores import MARK_BYTES, Position, read_from
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.wire.framing import LongLine, Splitter
 from tooltap.traces.drift.drift import NewFindings
 from tooltap.traces.drift.watch import Watched
+
+HEADER: Final = Struct("=Q")
+"""What precedes each message: its size in bytes."""
 
 
 class Request(NamedTuple):
@@ -57,18 +66,40 @@ class Portion(NamedTuple):
     failures: list[Failure]
 
 
+def serve_all() -> None:
+    """Run the workers, one for each descriptor of a socket in the arguments: this process, and forks of it."""
+    die_with_parent()
+    descriptors = list(map(int, sys.argv[1:]))
+    gc.freeze()
+    while len(descriptors) > 1:
+        own = descriptors.pop()
+        if not os.fork():
+            die_with_parent()
+            for other in descriptors:
+                os.close(other)
+            descriptors = [own]
+        else:
+            os.close(own)
+    with socket(fileno=descriptors[0]) as link:
+        _serve(link)
+
+
+def _serve(link: socket) -> None:
+    """Answer requests until the other end is closed."""
+    while header := link.recv(HEADER.size, MSG_WAITALL):
+        request = pickle.loads(link.recv(HEADER.unpack(header)[0], MSG_WAITALL))
+        result: Portion | Exception | None
+        try:
+            result = normalize(request)
+        except Exception as error:
+            result = error
+        data = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+        link.sendall(HEADER.pack(len(data)))
+        link.sendall(data)
+
+
 def normalize(request: Request) -> Portion | None:
-    """Normalize the next lines; None if there is no whole line. Runs in a worker process. Raises `OSError` and
-    `ReplacedError`."""
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the daemon
-    try:
-        return _normalize(request)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, IDLE)
-
-
-def _normalize(request: Request) -> Portion | None:
+    """Normalize the next lines; None if there is no whole line. Raises `OSError` and `ReplacedError`."""
     position = request.position
     data, after, mtime = read_from(request.path, position, request.limit)
     end = data.rfind(b"\n") + 1

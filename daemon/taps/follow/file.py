@@ -478,6 +478,21 @@ class FollowedFile:
         return self._setting.clock() - self._last_written > self._setting.suspend_timeout_ms
 
     @property
+    def silence(self) -> float:
+        """How long the agent has written nothing, in seconds."""
+        return (self._setting.clock() - self._last_written) / 1_000
+
+    @property
+    def unchanged(self) -> float:
+        """How long the file has not changed, in seconds."""
+        return (self._setting.clock() - self._mtime) / 1_000
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether the agent waits for an answer, so that the file is silent for as long as nobody gives one."""
+        return self.silence <= self._setting.follow.answer_timeout and self._ingest.live.normalizer.is_asking
+
+    @property
     def _last_written(self) -> int:
         """When the agent wrote the last line, in ms since the epoch: when the file changed, or as the line states it
         if the file had changed long after that when it was opened, because it was copied."""
@@ -492,7 +507,7 @@ class FollowedFile:
         more = await (self._read_document() if is_document(self.path) else self._read_lines())
         self._ingest.is_behind = more
         if not more:
-            self._ingest.settle_later((self._setting.clock() - self._last_written) / 1_000)
+            self._ingest.settle_later(self.silence)
         return more
 
     async def request(self) -> Request | None:
@@ -566,7 +581,7 @@ class FollowedFile:
                     pass
                 else:
                     await self._ingest.take([last], self._mtime, keep)
-            if self.at_rest and not self.over:
+            if self.at_rest and not self.over and not self.is_asking:
                 await self._ingest.end("suspended-too-long")
         finally:
             await self._ingest.finish()
@@ -583,7 +598,8 @@ class FollowedFile:
             others = [one for one in others if not is_file(one)]
         others = [one for one in others if not one.copied]
         grace = int(GRACE * 1000)
-        covered = spans(others, session, self._ingest.stream, self._first_t, grace, self._older)
+        agent, older = self._ingest.live.info.agent, self._older
+        covered = spans(others, session, self._ingest.stream, self._first_t, grace, agent=agent, older=older)
         if covered is None:
             raise NotYetError(RETRY)
         return covered, {one.stream: one for one in others}

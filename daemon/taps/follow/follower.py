@@ -29,7 +29,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
-from anyio import to_process, to_thread
+from anyio import to_thread
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
@@ -38,8 +38,7 @@ from tooltap.daemon.journal.interface import FilePosition, Journal, JournalError
 from tooltap.daemon.sessions.joining import is_file
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
-from tooltap.daemon.system.processes import import_nothing_from_here
-from tooltap.daemon.taps.follow.backfill_worker import Portion, Request, normalize
+from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
 from tooltap.daemon.taps.follow.file import (
     TURN_BYTES,
     FollowedFile,
@@ -52,6 +51,7 @@ from tooltap.daemon.taps.follow.file import (
     open_file,
     read_to,
 )
+from tooltap.daemon.taps.follow.pool import BrokenPoolError, Pool
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.stores import ROW_BYTES, Found, ReplacedError, Root, roots
 from tooltap.daemon.taps.follow.watch import Watcher
@@ -65,7 +65,7 @@ from tooltap.traces.recording.compressed import plain_path
 OPEN_FILES = 64
 """Most files open at once. The positions in all others are in the journal."""
 IDLE = 300.0
-"""Seconds without a read after which a file is closed until it changes."""
+"""Seconds without a read after which a file is closed until it changes, unless its agent waits for an answer."""
 RESCAN = 60.0
 """Seconds between scans of the folders for changes that the file system did not report."""
 NOT_YET = 0.2
@@ -131,7 +131,7 @@ class Follower:
         self._away: set[str] = set()
         """Files that backfill workers are processing."""
         self._jobs = jobs
-        self._limiter = anyio.CapacityLimiter(jobs)
+        self._pool = Pool(jobs)
         self._tasks: TaskGroup
         self._open: OrderedDict[str, Entry] = OrderedDict()
         """Open files, least recently read first."""
@@ -156,6 +156,7 @@ class Follower:
                     await self._work()
                     await self._wait()
         finally:
+            self._pool.close()
             known.set()
             watcher.stop()
             with anyio.CancelScope(shield=True):
@@ -354,7 +355,12 @@ class Follower:
         with anyio.move_on_after(max(0.0, min(due) - time.monotonic()) if due else None):
             await self._wake.wait()
         while self._open and next(iter(self._open.values())).touched + IDLE <= time.monotonic():
-            await self._close(next(iter(self._open)))
+            path, entry = next(iter(self._open.items()))
+            if entry.file is not None and entry.file.is_asking:
+                entry.touched = time.monotonic()
+                self._open.move_to_end(path)
+            else:
+                await self._close(path)
 
     async def _turn(self, path: str, entry: Entry) -> bool:
         """Read a part of a file. Return whether there is more."""
@@ -414,7 +420,7 @@ class Follower:
             await self._finish_moved(entry.file)
             await self._close(path)
             return True
-        if not more and entry.file.at_rest:
+        if not more and (entry.file.at_rest or entry.file.unchanged > IDLE) and not entry.file.is_asking:
             await self._close(path)
         return more
 
@@ -429,15 +435,14 @@ class Follower:
         if request is None:
             return False
         self._away.add(path)
-        import_nothing_from_here()
         self._tasks.start_soon(self._normalize, path, entry, file, request)
         return True
 
     async def _normalize(self, path: str, entry: Entry, file: FollowedFile, request: Request) -> None:
         portion = None
         try:
-            portion = await to_process.run_sync(normalize, request, cancellable=True, limiter=self._limiter)
-        except (anyio.BrokenWorkerProcess, KeyboardInterrupt) as error:
+            portion = await self._pool.normalize(request)
+        except BrokenPoolError as error:
             if self._jobs > 1:
                 self._jobs = 1
                 _log.warning("a process for the backfill has died; it continues in this process", error=str(error))

@@ -18,9 +18,10 @@ not matter how late either stream reaches the daemon.
 - A line before the first that states a time was written when the file was last changed.
 - An open tap covers everything from its start on. A suspended one may be resumed, so nothing can be decided, and the
   file waits. It also waits while the role of a tap in the session is not durable yet.
-- Another file stream with the same file name is an earlier state of the same file, which was truncated or moved, and so
-  got a new stream; or it is the session in the tables of an older version of the agent. It covers everything up to its
-  last line. If both streams grow, the younger one yields: otherwise each would be left out in favor of the other.
+- Another file stream of the same agent with the same file name is an earlier state of the same file, which was
+  truncated or moved, and so got a new stream; or it is the session in the tables of an older version of the agent. It
+  covers everything up to its last line. If both streams grow, the younger one yields: otherwise each would be left out
+  in favor of the other. Files of different agents of a session may have the same name, and cover nothing of each other.
 
 A subagent's lines may be in a file of its own, and repeated in the session's. There they are left out.
 
@@ -67,13 +68,20 @@ class Span(NamedTuple):
 
 
 def spans(
-    others: Iterable[StreamInfo], session: str, stream: str, first_t: int, grace: int, older: str | None = None
+    others: Iterable[StreamInfo],
+    session: str,
+    stream: str,
+    first_t: int,
+    grace: int,
+    *,
+    agent: str | None = None,
+    older: str | None = None,
 ) -> list[Span] | None:
     """Return the spans that other streams of the session cover, for the file stream `stream`, which begins at
     `first_t`. None while that is undecided, because a publisher may come back.
 
     `others`: all streams of the session. `grace`: ms by which the times in an agent's file and output may differ.
-    `older`: the stream of the session in tables of an older version.
+    `agent`: the subagent whose file it is; `older`: the stream of the session in tables of an older version.
     """
     found = []
     for one in others:
@@ -82,8 +90,8 @@ def spans(
             continue
         if is_file(one):
             # The younger of two gives way, never both.
-            is_earlier = name_of_id(one.stream) == name_of_id(stream) and (first, one.stream) < (first_t, stream)
-            if is_earlier or one.stream == older:
+            is_of_same = one.agent == agent and name_of_id(one.stream) == name_of_id(stream)
+            if (is_of_same and (first, one.stream) < (first_t, stream)) or one.stream == older:
                 found.append(Span(0, last))
         elif not is_tap(one) or one.roles.get(session) == "guest" or is_silent_gateway(one):
             continue

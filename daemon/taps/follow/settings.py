@@ -36,6 +36,8 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     account, the other side of WSL, a container's volume."""
     polling: bool = False
     """Poll for changes, for file systems that report none."""
+    answer_timeout: Seconds = 43_200.0
+    """How long a session file that does not change may wait for an answer. Later its session is interrupted."""
     jobs: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Processes that normalize what a backfill reads; 0: one for each processor core, at most `MOST_JOBS`; 1: only the
     daemon itself."""

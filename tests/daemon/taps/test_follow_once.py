@@ -206,6 +206,14 @@ def test_only_files_of_same_name_cover_each_other() -> None:
     assert spans(others, "S", "file~3", 99, grace=5) == []
 
 
+def test_files_of_two_agents_cover_nothing_of_each_other() -> None:
+    """Kimi Code names the file of each agent of a session `wire.jsonl`."""
+    main = stream("wire~1", dialect="kimi-session")
+
+    assert spans([main], "S", "wire~2", 101, grace=5) == [Span(0, 200)]
+    assert spans([main], "S", "wire~2", 101, grace=5, agent="agent-1") == []
+
+
 def test_only_streams_of_the_session_cover(tmp_path: Path) -> None:
     """A run of another session covers nothing."""
     with Follower(tmp_path) as follower, follower.connect() as wire:

@@ -29,8 +29,11 @@ def stored_at(home: Path, recording: Path) -> Path:
         case "codex-rollout":
             return home / ".codex" / "sessions" / folder / f"rollout-{name}"
         case "gemini-chat":
-            is_subagent = first[0].get("kind") == "subagent"
-            return home / ".gemini" / "tmp" / folder / "chats" / ("of-an-agent" if is_subagent else "") / name
+            chats = home / ".gemini" / "tmp" / folder / "chats"
+            if first[0].get("kind") != "subagent":
+                return chats / name
+            parent: str = next(iter(objects(recording.with_name("subagent-call.jsonl"))))["sessionId"]
+            return chats / parent / f"{first[0]['sessionId']}.jsonl"
         case "pi-session":
             return home / ".pi" / "agent" / "sessions" / folder / name
         case "qwen-chat":
