@@ -58,12 +58,14 @@ class ExportedPage:
         self._inferred: OrderedDict[str, bool] = OrderedDict()
         """Id of a result -> whether it was inferred."""
         self._events = 0
+        self._gaps = Markup()
+        """Those before the first event."""
         self._overview = Overview()
 
     def add(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> str:
         """Add an event with a `seq` and return the HTML to write next. `bodies`: the output bodies to include in the
         file."""
-        begun = Markup() if self._events else self._begin(event)
+        begun = Markup() if self._events else self._begin(event) + self._gaps
         self._events += 1
         self._overview.add(event)
         fragment = self._fragment(event, bodies)
@@ -74,9 +76,11 @@ class ExportedPage:
 
     def add_gap(self, first: int, last: int) -> str:
         """Note that events are damaged, and return the HTML to write next."""
+        gap = _template("gap.html", first=first, last=last)
         if not self._events:
+            self._gaps += gap
             return ""
-        return str(self._written(0, 0) + _template("gap.html", first=first, last=last))
+        return str(self._written(0, 0) + gap)
 
     def end(self, *remarks: str) -> str:
         """Return the rest of the HTML. Without events there is no page. `remarks`: remarks on the file."""

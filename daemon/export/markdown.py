@@ -23,7 +23,7 @@ from tooltap.daemon.formats import counted
 from tooltap.daemon.show.bodies import is_hidden
 from tooltap.daemon.show.markup import clock, product
 from tooltap.daemon.show.skins.markdown import call_blocks, event_blocks, line, result_blocks, view_blocks
-from tooltap.daemon.show.timeline import Turns
+from tooltap.daemon.show.timeline import TurnOfSession, Turns, is_quiet_hook
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolResult, ToolUpdate
 
 HELD = 2_000
@@ -32,10 +32,27 @@ HELD = 2_000
 
 @dataclass(slots=True)
 class _Entry:
-    """An entry of the file, in order: a text, or a call until its result is known."""
+    """An entry of the file, in order: a text, or a call until its result is known, a heading until its turn is
+    named, or the messages of hooks until something else follows."""
 
     text: str = ""
+    """After the name, for a heading."""
     call: ToolCall | None = None
+    turn: TurnOfSession | None = None
+    """The turn whose heading this is, until it has a name."""
+    hooks: int = 0
+    """Number of consecutive messages of hooks."""
+
+    @property
+    def is_complete(self) -> bool:
+        return self.call is None and self.turn is None and not self.hooks
+
+    def complete(self) -> None:
+        """Complete a heading with the name that its turn has now, or a line with the number of hooks."""
+        if self.turn is not None:
+            self.text, self.turn = f"## {line(self.turn.name)}{self.text}", None
+        elif self.hooks:
+            self.text, self.hooks = f"*{counted(self.hooks, 'hook message')}*", 0
 
 
 class MarkdownPage:
@@ -45,11 +62,15 @@ class MarkdownPage:
         self._turns = Turns()
         self._entries: deque[_Entry] = deque()
         self._open: dict[tuple[str, str], _Entry] = {}
+        self._heading: _Entry | None = None
+        """That of the latest turn, until it is named."""
         self._events = 0
+        self._gaps = ""
+        """Those before the first event."""
 
     def add(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> str:
         """Add an event with a `seq` and return the Markdown to write next."""
-        begun = "" if self._events else self._begin(event)
+        begun = "" if self._events else self._begin(event) + self._gaps
         self._events += 1
         if not event.replay and not is_hidden(event):
             self._add(event)
@@ -57,9 +78,12 @@ class MarkdownPage:
 
     def add_gap(self, first: int, last: int) -> str:
         """Note that events are damaged, and return the Markdown to write next."""
+        what = f"Event {first:,} is" if first == last else f"Events {first:,} to {last:,} are"
+        gap = f"*{what} damaged in the journal.*\n\n"
         if not self._events:
+            self._gaps += gap
             return ""
-        return self._written(0) + f"*Events {first:,} to {last:,} are damaged in the journal.*\n\n"
+        return self._written(0) + gap
 
     def end(self, *remarks: str) -> str:
         """Return the rest of the Markdown. Without events there is no file. `remarks`: remarks on the file."""
@@ -77,9 +101,14 @@ class MarkdownPage:
 
     def _add(self, event: AnyEvent) -> None:
         if (turn := self._turns.add(event)) is not None:
-            when = "" if event.ts is None else f", {clock(event.ts)}"
-            self._put([f"## Turn {turn.number}{when}"])
-        if isinstance(event, ToolCall):
+            self._name()
+            self._heading = _Entry("" if event.ts is None else f", {clock(event.ts)}", turn=turn)
+            self._entries.append(self._heading)
+        if self._turns.is_named:
+            self._name()
+        if is_quiet_hook(event):
+            self._count_hook()
+        elif isinstance(event, ToolCall):
             entry = _Entry(call=event)
             self._entries.append(entry)
             self._open[event.stream, event.call_id] = entry
@@ -97,6 +126,17 @@ class MarkdownPage:
         else:
             self._put(event_blocks(event))
 
+    def _count_hook(self) -> None:
+        if not (self._entries and self._entries[-1].hooks):
+            self._entries.append(_Entry())
+        self._entries[-1].hooks += 1
+
+    def _name(self) -> None:
+        """Complete the heading of the latest turn."""
+        if self._heading is not None:
+            self._heading.complete()
+            self._heading = None
+
     def _put(self, blocks: Iterable[str]) -> None:
         if text := _joined(blocks):
             self._entries.append(_Entry(text))
@@ -105,8 +145,11 @@ class MarkdownPage:
         """Return the Markdown of the first entries, up to a call that waits for its result; at most `most` entries are
         held back."""
         written = []
-        while self._entries and (self._entries[0].call is None or len(self._entries) > most):
+        while self._entries and (
+            self._entries[0].is_complete or len(self._entries) > (min(most, 1) if self._entries[0].hooks else most)
+        ):
             entry = self._entries.popleft()
+            entry.complete()
             if entry.call is not None:
                 self._open.pop((entry.call.stream, entry.call.call_id), None)
                 entry.text = _joined(call_blocks(entry.call, None, "no result" if most else entry.call.status))

@@ -1,7 +1,7 @@
 """Sources of exported events: a session of the journal, or a file. Both are bounded, and yield events with bodies.
 
     source = JournalSource(journal, session, part, bodies, redaction)
-    async for batch in source:          # of `(event, its output bodies)`
+    async for batch in source:          # of `(event, its output bodies)`, and of `DamagedRange`
         ...
     source.is_cut                       # the session has more than an export may have
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -62,8 +63,8 @@ class Exporter(Protocol):
         """Add an event with a `seq`. `bodies`: the output bodies to which it refers that have room, by output id."""
 
     def add_gap(self, first: int, last: int) -> str:
-        """Note that the events from `first` to `last`, two `seq`, are damaged. The text is empty before the first
-        event."""
+        """Note that the events from `first` to `last`, two `seq`, are damaged. Before the first event the text is
+        empty, and comes with that event's."""
 
     def end(self, *remarks: str) -> str:
         """Complete the file. `remarks`: sentences on it, such as how many secrets are masked."""
@@ -180,7 +181,16 @@ MAX_BYTES = 67_108_864
 """Bytes of events in an export; `tooltap export` has no such limit."""
 CONVERSATION = ("message", "turn")
 
-Batch: TypeAlias = list[tuple[AnyEvent, dict[str, ExportedBody]]]
+
+class DamagedRange(NamedTuple):
+    """Events that are damaged in the journal: from a first to a last `seq`, inclusive. Some may be of the session."""
+
+    first: int
+    last: int
+
+
+Batch: TypeAlias = list[tuple[AnyEvent, dict[str, ExportedBody]] | DamagedRange]
+"""In order. The first batch has an event."""
 
 
 class ExportedPart(NamedTuple):
@@ -206,22 +216,35 @@ class JournalSource:
         self._bodies = bodies
         self._redaction = redaction
         self.is_cut = False
+        self.is_damaged = False
+        """Whether events are damaged in the journal that may be of the part."""
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
         """Raises `JournalError`."""
         last = self._journal.latest if self._part.last is None else min(self._part.last, self._journal.latest)
         reached, left = max(self._part.first - 1, self._journal.oldest - 1), MAX_BYTES
         views = await self._later_views(reached)
+        batch: Batch = []
+        has_begun = False
         while reached < last:
+            begun = reached
             events, reached = await self._journal.read(reached, self._wanted, up_to=last, max_bytes=READ)
             left -= sum(len(one.body) for one in events)
             if left < 0:
                 self.is_cut = True
                 return
             decoded = await anyio.to_thread.run_sync(self._decoded, events, views)
-            batch = [(event, await self._bodies_of(event)) for event in decoded]
-            if batch:
+            gaps = deque(self._journal.corrupt.within(begun + 1, reached))
+            self.is_damaged = self.is_damaged or bool(gaps)
+            for event in decoded:
+                while gaps and gaps[0][0] < (event.seq or 0):
+                    batch.append(DamagedRange(*gaps.popleft()))
+                batch.append((event, await self._bodies_of(event)))
+            batch += [DamagedRange(*gap) for gap in gaps]
+            has_begun = has_begun or bool(decoded)
+            if has_begun and batch:
                 yield batch
+                batch = []
 
     async def _later_views(self, reached: int) -> LaterViews:
         """Read the views that commands made of results, also those after the last event of the part."""

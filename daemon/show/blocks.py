@@ -92,7 +92,7 @@ def brief(value: str) -> str:
     return value if len(value) <= BRIEF else f"{value[:BRIEF]}…"
 
 
-# -- blocks: prose, plain text, facts, tables, notes, attachments ----------------------------------------------------
+# -- blocks: prose, typed and plain text, facts, tables, notes, attachments -------------------------------------------
 
 
 SUMMARY_ITEMS = 20
@@ -147,11 +147,18 @@ def short(value: str, length: int = SHORT) -> str:
     return line if len(line) <= length and len(value) <= 4 * length else f"{line[: length - 1]}…"
 
 
-def prose(value: str | None, context: RenderContext, pointer: str = "", *, prompt: bool = False) -> Body:
-    """Show Markdown. `pointer`: its place in the event; `prompt`: a user typed it, so line breaks are kept."""
+def prose(value: str | None, context: RenderContext, pointer: str = "") -> Body:
+    """Show Markdown, which models write. `pointer`: its place in the event."""
     if not value or not value.strip():
         return ()
-    return block("prose", part=excerpt(value, context, pointer), prompt=prompt)
+    return block("prose", part=excerpt(value, context, pointer))
+
+
+def typed(value: str | None, context: RenderContext, pointer: str = "") -> Body:
+    """Show what a person typed, to the character: it is no Markdown. `pointer`: its place in the event."""
+    if not value or not value.strip():
+        return ()
+    return block("typed", part=excerpt(value, context, pointer))
 
 
 def plain(value: str | None, context: RenderContext, pointer: str = "", *, kind: str = "") -> Body:

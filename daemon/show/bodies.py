@@ -6,7 +6,7 @@ A result shows in this order: tooltap's notes about it, its error, its display o
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -25,6 +25,7 @@ from tooltap.daemon.show.blocks import (
     prose,
     short,
     table,
+    typed,
 )
 from tooltap.daemon.show.diff import FileDiff, between, changes_of_diff
 from tooltap.daemon.show.facts import NOTICED, Fact, outcome_facts, said
@@ -32,12 +33,13 @@ from tooltap.daemon.show.tools.dialogs import answers_body, options_body, questi
 from tooltap.daemon.show.tools.files import changes_body, source
 from tooltap.daemon.show.tools.registry import error_body, input_body, output_body
 from tooltap.daemon.show.tree import lines_of, text_or_tree, tree
-from tooltap.daemon.views.select import result_text, without_meta
+from tooltap.daemon.views.select import DIFFS, UserView, result_text, user_view
 from tooltap.normalizers.wire.values import string
 from tooltap.protocol.events import (
     Attachment,
     Display,
     Event,
+    EventHead,
     Message,
     Notice,
     PermissionRequest,
@@ -51,12 +53,11 @@ from tooltap.protocol.events import (
     Unparsed,
     Usage,
 )
+from tooltap.protocol.inputs import ProcessEnd
 from tooltap.protocol.model_view import model_blocks, model_text
 from tooltap.protocol.tools import TOOLS
 
 BACKGROUND = "continues in the background"
-SILENT = "Silent: the user is shown nothing of this result."
-ASK = "Shown when it is asked for."
 ASYNC = "The work continues in the background; its end is a result of its own."
 FINAL = "The end of work in the background."
 INFERRED = "Inferred: the agent itself gave no result."
@@ -67,13 +68,13 @@ REPLACES: dict[bool | None, tuple[str, str]] = {
 }
 """Whether the replaced result was inferred (None: unknown) -> the fact in the header, and its explanation."""
 NOTABLE = 50
-"""Minimum milliseconds between call and result for which the duration is shown."""
+"""Minimum milliseconds between call and result that are taken for a duration: lines are not timed more exactly."""
 UNKNOWN_VIEW = "What the model saw is not known, because the agent's stream does not state it."
 
 
 def result_facts(event: ToolResult, context: RenderContext) -> tuple[Fact, ...]:
     """Return the facts at the end of the call's row."""
-    duration = spent(milliseconds_of(event, context))
+    duration = spent(milliseconds_of(event, context.call and context.call.ts))
     waited = spent(event.wait_ms) if (event.wait_ms or 0) >= NOTICED else None
     return (
         *outcome_facts(event, context),
@@ -91,12 +92,11 @@ def result_facts(event: ToolResult, context: RenderContext) -> tuple[Fact, ...]:
     )
 
 
-def milliseconds_of(event: ToolResult, context: RenderContext) -> float | None:
-    """Return how long the call took: as the agent states it, or by the times of call and result, without the time for
-    which it waited for the user."""
+def milliseconds_of(event: ToolResult | EventHead, began: int | None) -> int | None:
+    """Return how long the call of a result took: as the agent states it, or by the times of call and result, without
+    the time for which it waited for the user. All readers use this. `began`: time of the call, if it is known."""
     if event.duration_ms is not None:
         return event.duration_ms
-    began = context.call and context.call.ts
     if began is None or event.ts is None or event.synthetic or event.async_:
         return None
     took = event.ts - began - (event.wait_ms or 0)
@@ -106,40 +106,6 @@ def milliseconds_of(event: ToolResult, context: RenderContext) -> float | None:
 def is_hidden(event: Event) -> bool:
     """Return whether a rule hides the call that the event is about."""
     return isinstance(event, ToolCall | ToolUpdate | ToolResult) and event.hidden
-
-
-class UserView(NamedTuple):
-    """What the user sees of a result: a remark, or a display, or else the output; a caption is above the output."""
-
-    remark: str = ""
-    """Why nothing of it is shown."""
-    caption: str = ""
-    display: Display | None = None
-    output: dict[str, Any] | None = None
-    """The payload of the canonical tool, without what tooltap adds."""
-    attachments: list[Attachment] | None = None
-
-
-def user_view(event: ToolResult, *, is_asked: bool = False, has_change: bool = False) -> UserView:
-    """Decide what the user sees of a result. All readers of sessions use this.
-
-    `silent` comes before `ask`, that before the display, and that before the output. A display of one line that the
-    provider states ("Found 2 matches") is only a caption of the output. A provider's diff repeats the input of the
-    call, in lines of the file.
-
-    `is_asked`: the user has asked for the result; `has_change`: the change that the call's input states is shown, too.
-    A view that a command made later is put into the result by `daemon.views.select.LaterViews`.
-    """
-    if event.silent:
-        return UserView(SILENT)
-    if event.ask and not is_asked:
-        return UserView(ASK)
-    output = without_meta(event.output)
-    if event.display is None or (has_change and _is_diff(event.display)):
-        return UserView(output=output, attachments=event.attachments)
-    if _is_caption(event.display):
-        return UserView(caption=event.display.text or "", output=output, attachments=event.attachments)
-    return UserView(display=event.display, attachments=event.attachments)
 
 
 def result_body(event: ToolResult, context: RenderContext) -> Body:
@@ -178,15 +144,6 @@ def _shown(event: ToolResult, view: UserView, context: RenderContext) -> Body:
     return joined(shown, folded("what the model saw", output_body(event.name, seen, context)))
 
 
-def _is_caption(display: Display) -> bool:
-    text = display.text or ""
-    return display.origin == "provider" and display.mime_type is None and text != "" and short(text) == text.strip()
-
-
-def _is_diff(display: Display) -> bool:
-    return display.origin == "provider" and display.mime_type in DIFFS
-
-
 ELSEWHERE = " The page of the result compares it with what the model saw."
 _ORIGINS = {"provider": "the agent", "rule": "a rule of the configuration", "rewriter": "a rewriter"}
 
@@ -198,13 +155,14 @@ def _display(display: Display, context: RenderContext, *, is_update: bool = Fals
             [Attachment(mime_type=mime, output_id=display.output_id, bytes=display.bytes, name=display.path)], context
         )
     else:
-        rest = note(_rest(display.cut)) if display.cut else ()
+        rest = note(rest_of(display.cut)) if display.cut else ()
         body = joined(_view(display, mime, context), rest, _stored(display, context))
     origin = note(f"Shown as {_ORIGINS[display.origin]} wants it.{ELSEWHERE if is_update else ''}")
     return joined(origin if context.is_full else (), facts([("file", display.path)]), body)
 
 
-def _rest(cut: int) -> str:
+def rest_of(cut: int) -> str:
+    """Say how much of a text a rule does not show."""
     return f"… {counted(cut, 'byte')} more"
 
 
@@ -307,9 +265,6 @@ def _not_here(output_id: str) -> bytes | None:
 # -- text whose type, language or path is known ---------------------------------------------------------------------
 
 
-DIFFS = frozenset({"text/x-diff", "text/x-patch"})
-
-
 def typed_text(
     text: str,
     context: RenderContext,
@@ -341,7 +296,7 @@ def user_text(event: ToolResult, *, has_change: bool) -> str:
     view = user_view(event, has_change=has_change)
     if view.display is not None:
         text = view.display.text or ""
-        return f"{text}\n{_rest(view.display.cut)}" if view.display.cut else text
+        return f"{text}\n{rest_of(view.display.cut)}" if view.display.cut else text
     text = _output_text(view.output or {})
     return text if not view.caption or view.caption.strip() in text else f"{view.caption.strip()}\n{text}"
 
@@ -373,10 +328,9 @@ def error_text(event: ToolResult) -> str:
 
 
 def message_body(event: Message, context: RenderContext) -> Body:
-    """Show a message as Markdown. Line breaks of typed messages are kept."""
-    return joined(
-        prose(event.text, context, "/text", prompt=event.role != "assistant"), attachments(event.attachments, context)
-    )
+    """Show an answer as Markdown, any other message as it was typed."""
+    written = prose if event.role == "assistant" else typed
+    return joined(written(event.text, context, "/text"), attachments(event.attachments, context))
 
 
 def reasoning_body(event: Reasoning, context: RenderContext) -> Body:
@@ -386,13 +340,17 @@ def reasoning_body(event: Reasoning, context: RenderContext) -> Body:
 def permission_body(event: PermissionRequest, context: RenderContext) -> Body:
     """Show the question and the options of a request."""
     # If there is a title, the input in the call's own card is enough.
-    call = _call_input(event.name, event.input or {}, context) if context.is_full or not event.title else ()
+    payload = (event.input or {}) if context.is_full or not event.title else {}
     return joined(
-        _whole(event.title, context, "/title"),
-        call,
+        asked_body(event.title, event.name, payload, context),
         () if _shows_questions(context) else questions_body(event.questions or [], None, context),
         options_body(event.options or [], context),
     )
+
+
+def asked_body(title: str | None, name: str | None, payload: dict[str, Any], context: RenderContext) -> Body:
+    """Show what is asked without the replies: the whole title, and the input of the requested call."""
+    return joined(_whole(title, context, "/title"), _call_input(name, payload, context) if payload else ())
 
 
 def _shows_questions(context: RenderContext) -> bool:
@@ -414,7 +372,7 @@ def _call_input(name: str | None, payload: dict[str, Any], context: RenderContex
 
 
 def response_body(event: PermissionResponse, context: RenderContext) -> Body:
-    return joined(prose(event.message, context, "/message", prompt=True), answers_body(event.answers or {}, context))
+    return joined(typed(event.message, context, "/message"), answers_body(event.answers or {}, context))
 
 
 def notice_body(event: Notice, context: RenderContext) -> Body:
@@ -433,6 +391,19 @@ def turn_body(event: Turn, context: RenderContext) -> Body:
     return _whole(event.reason, context, "/reason")
 
 
+def process_words(event: SessionEvent) -> str | None:
+    """Return how the agent's process ended, with which the session did; None if that is not stated."""
+    if event.exit_code is None and event.signal is None:
+        return None
+    words = ProcessEnd(event.exit_code, event.signal).words
+    return f"{words}, stopped by the client" if event.stopped_by == "client" else words
+
+
+def is_bad_end(event: SessionEvent) -> bool:
+    """Whether the session ended because the agent's process failed or was killed."""
+    return event.signal is not None or bool(event.exit_code)
+
+
 def session_body(event: SessionEvent, context: RenderContext) -> Body:
     """Show what is known of a session. For an update the header is enough, except at level `full`."""
     if event.state == "updated" and not context.is_full:
@@ -445,6 +416,7 @@ def session_body(event: SessionEvent, context: RenderContext) -> Body:
             ("folder", event.cwd),
             ("version of the agent", event.agent_version),
             ("earlier called", event.alias),
+            ("process", process_words(event)),
         ]
     )
     servers = [(server.get("name"), server.get("status")) for server in event.mcp_servers or []]

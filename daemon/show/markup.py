@@ -8,9 +8,10 @@ the page's Content-Security-Policy allows no style in the HTML. These functions 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -20,13 +21,16 @@ from pathlib import PureWindowsPath
 from tempfile import NamedTemporaryFile
 from time import thread_time
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import nh3
 import pygments
 from jinja2 import BytecodeCache, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from jinja2.bccache import Bucket
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token as MarkdownToken
 from markupsafe import Markup, escape
 from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
@@ -62,7 +66,7 @@ _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "code", "pre", "blockquote"),
     *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a", "span"),
 }
-_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "code": {"class"}, "span": {"class"}}
+_ATTRIBUTES = {"a": {"href", "title", "target"}, "ol": {"start"}, "code": {"class"}, "span": {"class"}}
 
 
 def text(value: str) -> Markup:
@@ -71,19 +75,24 @@ def text(value: str) -> Markup:
 
 
 def markdown(value: str) -> Markup:
-    """Render Markdown. Images become links, so that nothing is loaded from elsewhere. Markdown that is too long, or
-    nested so deeply that the parser would drop parts, is rendered as plain text."""
+    """Render Markdown. Line breaks are kept, as in terminals. Images become links, so that nothing is loaded from
+    elsewhere; links to files become code, since they would lead into our pages; formulas are shown as they are written.
+    Markdown that is too long, or nested so deeply that the parser would drop parts, is rendered as plain text."""
     shown, parser = visible(value), _markdown()
     if len(shown) > MARKDOWN or shown.count("[") > BRACKETS:
         return _plain(shown)
     tokens = parser.parse(shown)
     if any(token.level >= parser.options["maxNesting"] - 1 for token in tokens):
         return _plain(shown)
+    for token in tokens:
+        if token.children:
+            token.children = list(_without_file_links(token.children))
     cleaned = nh3.clean(
         parser.renderer.render(tokens, parser.options, {}),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         url_schemes=set(LINKS),
+        set_tag_attribute_values={"a": {"target": "_blank"}},
         link_rel="noopener noreferrer nofollow",
     )
     return Markup(visible(cleaned))  # the parser has decoded references such as `&#x202e;`
@@ -111,11 +120,7 @@ def ansi(value: str) -> Markup:
 def link(url: str, shown: str | None = None) -> Markup:
     """Render a link if the URL is safe to follow; else its text."""
     words = text(shown or url)
-    try:
-        scheme = urlsplit(url).scheme.lower()
-    except ValueError:
-        scheme = ""
-    if scheme not in LINKS:
+    if _scheme(url) not in LINKS:
         return words
     return Markup('<a href="{}" rel="noopener noreferrer nofollow" target="_blank">{}</a>').format(visible(url), words)
 
@@ -228,10 +233,105 @@ def environment(*packages: str) -> Environment:
 
 @cache
 def _markdown() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "highlight": _fenced})
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "breaks": True, "highlight": _fenced})
     parser.enable(["table", "strikethrough"])
     parser.add_render_rule("image", _image)
+    parser.validateLink = _is_shown  # type: ignore[method-assign]
+    parser.inline.ruler.before("escape", "formula", _formula)
+    parser.block.ruler.before("code", "formula", _formula_block, {"alt": ["paragraph"]})
     return parser
+
+
+_FORMULAS = {"$$": "$$", "\\(": "\\)", "\\[": "\\]"}
+FORMULA = 4_000
+"""Maximum characters of a formula."""
+
+
+def _formula(state: StateInline, silent: bool) -> bool:
+    """Parse a formula within a paragraph as code, with its signs: Markdown would take characters from it."""
+    begin = state.pos
+    end = _FORMULAS.get(state.src[begin : begin + 2])
+    at = -1 if end is None else state.src.find(end, begin + 2, begin + FORMULA)
+    if at < begin + 3:
+        return False
+    if not silent:
+        state.push("code_inline", "code", 0).content = state.src[begin : at + 2]
+    state.pos = at + 2
+    return True
+
+
+def _formula_block(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Parse lines that are a formula as code: a line of it may look like an item of a list."""
+    start = state.bMarks[first] + state.tShift[first]
+    closing = _FORMULAS.get(state.src[start : start + 2])
+    if closing is None or closing == "\\)":
+        return False
+    at = state.src.find(closing, start + 2, start + FORMULA)
+    if at < 0 or "\n\n" in state.src[start:at]:
+        return False
+    last = next((line for line in range(first, end) if state.eMarks[line] >= at + 2), end)
+    if last == end or state.src[at + 2 : state.eMarks[last]].strip():
+        return False
+    if not silent:
+        token = state.push("code_block", "code", 0)
+        token.content = state.getLines(first, last + 1, state.blkIndent, True)
+        token.map = [first, last + 1]
+        state.line = last + 1
+    return True
+
+
+def _is_shown(url: str) -> bool:
+    """Whether a link is one to the web or to a file; any other stays as it is written."""
+    scheme = _scheme(unquote(url))
+    return scheme in LINKS or scheme == "" or _file_of(url) is not None
+
+
+_LINE_OF_FILE = re.compile(r"#L(\d+)(?:C\d+)?(?:-L?(\d+)(?:C\d+)?)?$")
+
+
+def _without_file_links(children: Iterable[MarkdownToken]) -> Iterator[MarkdownToken]:
+    """Replace links to anything but the web by what they link to: a file as code, `path:line`."""
+    inside: list[MarkdownToken] | None = None
+    target: str | None = None
+    for token in children:
+        if token.type == "link_open" and _scheme(str(token.attrs.get("href", ""))) not in LINKS:
+            inside, target = [], _file_of(str(token.attrs.get("href", "")))
+        elif token.type == "link_close" and inside is not None:
+            if target is None or not _ends(target, "".join([one.content for one in inside])):
+                yield from inside
+                if target is not None:
+                    yield MarkdownToken("text", "", 0, content=" ")
+            if target is not None:
+                yield MarkdownToken("code_inline", "code", 0, content=target, attrs={"class": "file"})
+            inside = None
+        elif inside is not None:
+            inside.append(token)
+        else:
+            yield token
+
+
+def _ends(target: str, words: str) -> bool:
+    """Whether words are the end of a path, with its line or without."""
+    paths = (target, target.rpartition(":")[0])
+    return any(f"/{path}".replace("\\", "/").endswith(f"/{words}".replace("\\", "/")) for path in paths)
+
+
+def _file_of(href: str) -> str | None:
+    """Return the file that a link names, with its line; None if it names none."""
+    path = unquote(href)
+    scheme = _scheme(path)
+    if scheme in ("file", "vscode"):
+        path = path.partition("://file" if scheme == "vscode" else "://")[2]
+    elif len(scheme) > 1 or path[:1] in ("", "#", "?"):
+        return None
+    return _LINE_OF_FILE.sub(lambda found: ":" + "-".join(filter(None, found.groups())), path) or None
+
+
+def _scheme(url: str) -> str:
+    try:
+        return urlsplit(url).scheme.lower()
+    except ValueError:
+        return ""
 
 
 def _image(renderer: Any, tokens: Any, index: int, options: Any, env: Any) -> str:

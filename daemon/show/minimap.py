@@ -25,7 +25,7 @@ import msgspec
 
 from tooltap.daemon.formats import cost_words, counted, spent
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.sessions.row import title_of
+from tooltap.daemon.sessions.row import first_line_of, title_of
 from tooltap.daemon.sessions.usage import Cost, Ledger, Spent, cost_of
 from tooltap.daemon.show.facts import NOTICED
 from tooltap.daemon.show.turn_naming import TurnNaming
@@ -97,7 +97,7 @@ class TurnWork(msgspec.Struct):
     state: str = "started"
     """State as in a `turn` event; empty if the next turn has begun without the end of this one."""
     prompt: str = ""
-    """The beginning of the user's first message."""
+    """The first line of the user's first message."""
     answer: str = ""
     """The beginning of the agent's first message."""
     duration: int | None = None
@@ -272,7 +272,7 @@ class SessionHistory:
             self._naming.act()
             if not self._turn.answer:
                 self._turn.answer = title_of(head.text)
-        elif head.role == "user" and (said := title_of(head.text)):
+        elif head.role == "user" and (said := first_line_of(head.text)):
             in_turn = bool(self.turns) and self.turns[-1].state == "started"
             if (prompt := self._naming.say(said, in_turn=in_turn)) is not None:
                 self.turns[-1].prompt = prompt

@@ -23,10 +23,12 @@ from tooltap.daemon.show.blocks import HEADER, Body, RenderContext, short
 from tooltap.daemon.show.bodies import (
     context_share,
     cost,
+    is_bad_end,
     is_hidden,
     message_body,
     notice_body,
     permission_body,
+    process_words,
     reasoning_body,
     response_body,
     result_body,
@@ -330,8 +332,16 @@ def _session(event: SessionEvent, context: RenderContext) -> Shown:
         *_count(event.commands, "command"),
         *_count(event.mcp_servers, "MCP server"),
     )
-    about = event.title or event.cwd or event.agent_version or event.alias or ""
-    return Shown("◉", f"Session {event.state}", about, facts, body=session_body, is_minor=event.state == "updated")
+    about = event.title or event.cwd or event.agent_version or event.alias or process_words(event) or ""
+    return Shown(
+        "◉",
+        f"Session {event.state}",
+        about,
+        facts,
+        status="warning" if is_bad_end(event) else "",
+        body=session_body,
+        is_minor=event.state == "updated",
+    )
 
 
 def _usage(event: Usage, context: RenderContext) -> Shown:

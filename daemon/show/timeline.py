@@ -8,7 +8,7 @@ spawned it. That call may be in another stream of the same session, since agents
 files of their own. It may then come later than the subagent's events, and so may the event that says which call it is.
 Any other fragment whose call has not come before is a card of its own.
 
-Consecutive reads and searches are folded into one row.
+Consecutive reads and searches are folded into one row, and so is what hooks reported, unless one failed or blocked.
 
 `Growing` updates a timeline by the same rules:
 
@@ -25,15 +25,15 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import groupby, takewhile
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from tooltap.daemon.formats import counted, spent
-from tooltap.daemon.show.blocks import short
-from tooltap.daemon.show.bodies import NOTABLE
+from tooltap.daemon.sessions.row import first_line_of
+from tooltap.daemon.show.bodies import NOTABLE, is_bad_end
 from tooltap.daemon.show.facts import Fact
 from tooltap.daemon.show.shown import TURN, Fragment, Slot, card_key
 from tooltap.daemon.show.turn_naming import TurnNaming
@@ -43,6 +43,7 @@ from tooltap.protocol.events import (
     AnyEvent,
     Event,
     Message,
+    Notice,
     PermissionRequest,
     PermissionResponse,
     SessionEvent,
@@ -331,21 +332,23 @@ def _status_after(fragment: Fragment) -> str:
 
 
 FEWEST = 2
-"""Minimum calls in a fold."""
+"""Minimum calls in a fold that has any."""
 
 
 class TimelineRow(NamedTuple):
-    """A card, or a fold of consecutive calls that changed nothing."""
+    """A card, or a fold of consecutive calls that changed nothing and of messages of hooks."""
 
     cards: Sequence[Card]
+    is_fold: bool
 
     @property
     def seq(self) -> int:
         return self.cards[0].fragment.seq
 
     @property
-    def is_fold(self) -> bool:
-        return len(self.cards) > 1
+    def title(self) -> str:
+        """Return the title of a fold; empty if only hooks have reported, which the label says."""
+        return "" if all(map(_is_hook, self.cards)) else "Explored"
 
     @property
     def label(self) -> str:
@@ -362,15 +365,19 @@ def rows_of(cards: Iterable[Card], *, is_quiet: bool = False, folds: bool = True
     """Arrange cards as rows. `is_quiet`: leave out usage and descriptions of sessions. A call that failed or still runs
     is not folded."""
     kept = [card for card in cards if not (is_quiet and is_aside(card))]
-    return [TimelineRow(run) for run in (_runs(kept) if folds else ([card] for card in kept))]
+    if not folds:
+        return [TimelineRow([card], is_fold=False) for card in kept]
+    return [TimelineRow(run, len(run) > 1 or (_is_hook(run[0]) and is_foldable(run[0]))) for run in _runs(kept)]
 
 
 def is_aside(card: Card) -> bool:
     """Return whether the card only reports usage, or describes a session or a turn that begins elsewhere."""
     event = card.fragment.event
+    if isinstance(event, SessionEvent):
+        return not is_bad_end(event)
     if isinstance(event, Turn):
         return not event.starts
-    return isinstance(event, Usage | SessionEvent)
+    return isinstance(event, Usage)
 
 
 def only_looked(family: str, status: str) -> bool:
@@ -378,20 +385,27 @@ def only_looked(family: str, status: str) -> bool:
     return family in FOLDED and status == "completed"
 
 
+def is_quiet_hook(event: AnyEvent | Event) -> bool:
+    """Return whether an event is the message of a hook that neither failed nor blocked."""
+    return isinstance(event, Notice) and event.code == "hook" and event.level == "info"
+
+
+def _is_hook(card: Card) -> bool:
+    return is_quiet_hook(card.fragment.event)
+
+
 def is_foldable(card: Card) -> bool:
     fragment = card.fragment
-    return (
-        isinstance(fragment.event, ToolCall)
-        and only_looked(fragment.family, card.status)
-        and fragment.level == "title"
-        and "children" not in card.inside
-    )
+    looked = isinstance(fragment.event, ToolCall) and only_looked(fragment.family, card.status)
+    return (looked or _is_hook(card)) and fragment.level == "title" and "children" not in card.inside
 
 
 def label_of(run: Sequence[Card]) -> str:
-    """Return the label of consecutive reads and searches: `14 files in services/ — 6 searches, 8 reads`."""
+    """Return the label of a fold: `14 files in services/ — 6 searches, 8 reads, 2 hook messages`."""
     paths = {path: None for card in run if (path := _path_of(card))}
-    counts = looks([card.fragment.family for card in run])
+    calls = [card.fragment.family for card in run if not _is_hook(card)]
+    hooks = len(run) - len(calls)
+    counts = ", ".join(([looks(calls)] if calls else []) + ([counted(hooks, "hook message")] if hooks else []))
     where = _where(list(paths))
     return f"{where} — {counts}" if where else counts
 
@@ -450,10 +464,11 @@ def _runs(cards: Sequence[Card]) -> Iterator[list[Card]]:
 
 
 def _closed(run: list[Card]) -> Iterator[list[Card]]:
-    if len(run) >= FEWEST:
+    """Yield the folds of a run. A call that is alone stays visible between the messages of hooks."""
+    if sum(not _is_hook(card) for card in run) >= FEWEST:
         yield run
     else:
-        yield from ([card] for card in run)
+        yield from (list(cards) for _, cards in groupby(run, _is_hook))
 
 
 def can_join(card: Card, other: Card) -> bool:
@@ -645,8 +660,6 @@ def _upwards(card: Card) -> Iterable[Card]:
 # -- the turns of a session, numbered: what was asked, how many calls and errors it took, and how long ---------------
 
 
-WORDS = 80
-"""Maximum characters of the prompt."""
 ERRORS = 5
 """Maximum failed calls of a turn that are named."""
 
@@ -659,7 +672,7 @@ class TurnOfSession:
     anchor: int
     """`seq` of its prompt, else of its first event."""
     words: str = ""
-    """The beginning of the prompt; empty if the stream has none."""
+    """The first line of the prompt; empty if the stream has none."""
     calls: int = 0
     failed: int = 0
     errors: list[tuple[int, str]] = field(default_factory=list)
@@ -671,6 +684,10 @@ class TurnOfSession:
     """Duration in milliseconds, as stated by the agent."""
     began: int | None = None
     ended: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.words or f"Turn {self.number}"
 
     @property
     def duration(self) -> int | None:
@@ -697,6 +714,11 @@ class Turns:
         self.all: list[TurnOfSession] = []
         self._naming = TurnNaming[Message]()
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the latest turn keeps its name."""
+        return self._naming.is_settled
+
     def add(self, event: AnyEvent) -> TurnOfSession | None:
         """Add an event. Return the turn that begins with it, if any."""
         if event.replay:
@@ -705,7 +727,7 @@ class Turns:
         if self.all and self.all[-1].settled is not None:
             self._reopen(self.all[-1], event)
         is_open = bool(self.all) and self.all[-1].state == "started"
-        if isinstance(event, Message) and event.role == "user" and event.agent is None:
+        if isinstance(event, Message) and event.role == "user" and event.agent is None and first_line_of(event.text):
             self._name(self._naming.say(event, in_turn=is_open))
         if not self.all:
             return None
@@ -746,4 +768,4 @@ class Turns:
         """Name the last turn by a message, if there is one."""
         if message is not None:
             turn = self.all[-1]
-            turn.words, turn.anchor = short(message.text, WORDS), message.seq or 0
+            turn.words, turn.anchor = first_line_of(message.text), message.seq or 0

@@ -18,13 +18,13 @@ class TurnNaming(Generic[T]):
         self._before: T | None = None
         """The first message since the last turn ended."""
         self._is_named = False
-        self._is_settled = True
+        self.is_settled = True
         """Whether the latest turn keeps its name."""
 
     def start(self) -> T | None:
         """Start a turn, and return its name for now: the first message since the last turn ended, or None."""
         name, self._before = self._before, None
-        self._is_named, self._is_settled = name is not None, False
+        self._is_named, self.is_settled = name is not None, False
         return name
 
     def say(self, message: T, *, in_turn: bool) -> T | None:
@@ -32,11 +32,11 @@ class TurnNaming(Generic[T]):
         if not in_turn:
             self._before = message if self._before is None else self._before
             return None
-        if self._is_settled:
+        if self.is_settled:
             return None
-        self._is_named = self._is_settled = True
+        self._is_named = self.is_settled = True
         return message
 
     def act(self) -> None:
         """Note that the agent has answered or called a tool: if the turn has a name, it keeps that."""
-        self._is_settled = self._is_settled or self._is_named
+        self.is_settled = self.is_settled or self._is_named

@@ -17,8 +17,9 @@ from typing import Any
 import msgspec
 
 from tooltap.daemon.formats import distinct_title
-from tooltap.daemon.show.bodies import is_hidden, user_view
+from tooltap.daemon.show.bodies import is_different, is_hidden, milliseconds_of
 from tooltap.daemon.show.tree import META
+from tooltap.daemon.views.select import user_view
 from tooltap.normalizers.tools.registry import family_of, shortened
 from tooltap.normalizers.wire.values import string
 from tooltap.protocol.display import (
@@ -33,12 +34,14 @@ from tooltap.protocol.display import (
     DisplayToolUpdate,
     DisplayToolUse,
     DisplayTurn,
+    DisplayUsage,
     PermissionOption,
     PermissionQuestion,
     QuestionOption,
     encode_display,
 )
 from tooltap.protocol.events import (
+    CallKey,
     Event,
     Message,
     Notice,
@@ -52,13 +55,14 @@ from tooltap.protocol.events import (
     ToolUpdate,
     Turn,
     Unparsed,
+    Usage,
     decode,
 )
 
 
 def display_of(event: Event) -> DisplayEvent | None:
-    """The display line of an event; None where nothing is shown: usage, calls that a rule hides,
-    and updates without anything visible."""
+    """The display line of an event; None where nothing is shown: calls that a rule hides, and
+    updates without anything visible."""
     shown = _projected(event)
     return None if shown is None else _without_escapes(shown)
 
@@ -70,8 +74,9 @@ def _projected(event: Event) -> DisplayEvent | None:
 
 def display_events(events: Iterable[Event]) -> Iterator[DisplayEvent]:
     """The display lines of events, in their order."""
+    times = CallTimes()
     for event in events:
-        if (shown := display_of(event)) is not None:
+        if (shown := times.applied(event, display_of(event))) is not None:
             yield shown
 
 
@@ -81,13 +86,48 @@ def display_text(shown: Iterable[DisplayEvent]) -> str:
     return "".join(one.text for one in shown if isinstance(one, DisplayText) and not one.partial)
 
 
-def display_body(body: bytes) -> bytes | None:
+class CallTimes:
+    """When calls began: for the durations that agents do not state. The oldest are forgotten.
+
+    `others`: asked for the calls that this one does not have.
+    """
+
+    def __init__(self, others: CallTimes | None = None) -> None:
+        self._began: dict[CallKey, int] = {}
+        self._others = others
+
+    def note(self, key: CallKey, ts: int | None) -> None:
+        """Remember when a call began, in milliseconds since the epoch."""
+        if ts is None:
+            return
+        self._began[key] = ts
+        if len(self._began) > MOST_CALLS:
+            del self._began[next(iter(self._began))]
+
+    def began(self, key: CallKey) -> int | None:
+        found = self._began.get(key)
+        return self._others.began(key) if found is None and self._others is not None else found
+
+    def applied(self, event: Event, shown: DisplayEvent | None) -> DisplayEvent | None:
+        """Return the display line of an event, that of a result with its duration. A call is remembered."""
+        if isinstance(event, ToolCall):
+            self.note((event.stream, event.call_id), event.ts)
+        elif isinstance(event, ToolResult) and isinstance(shown, DisplayToolResult):
+            shown.duration_ms = milliseconds_of(event, self.began((event.stream, event.call_id)))
+        return shown
+
+
+MOST_CALLS = 4_096
+"""Maximum calls whose times are remembered."""
+
+
+def display_body(body: bytes, times: CallTimes) -> bytes | None:
     """Return the encoded display line of an encoded event, both without `seq`; None where nothing is shown."""
     try:
         event = decode(body)
     except msgspec.ValidationError:
         return None  # daemons of two versions may share a journal: a kind that this one does not know
-    shown = _projected(event)
+    shown = times.applied(event, _projected(event))
     if shown is None:
         return None
     return encode_display(_without_escapes(shown) if any(mark in body for mark in ESCAPE_MARKS) else shown)
@@ -144,12 +184,16 @@ def _outputs(outputs: dict[str, OutputRef], fields: tuple[str, ...]) -> dict[str
 def _message(event: Message) -> DisplayEvent:
     envelope = _envelope(event, "text")
     if event.role == "assistant":
-        return DisplayText(**envelope, text=event.text, offset=event.offset, attachments=event.attachments)
+        return DisplayText(**envelope, text=event.text, **_block(event), attachments=event.attachments)
     return DisplayPrompt(**envelope, role=event.role, text=event.text, attachments=event.attachments)
 
 
 def _reasoning(event: Reasoning) -> DisplayEvent:
-    return DisplayReasoning(**_envelope(event, "text"), text=event.text, offset=event.offset)
+    return DisplayReasoning(**_envelope(event, "text"), text=event.text, **_block(event))
+
+
+def _block(event: Message | Reasoning) -> dict[str, Any]:
+    return {"offset": event.offset, "message_id": event.message_id, "block": event.block}
 
 
 def _tool_call(event: ToolCall) -> DisplayEvent:
@@ -159,6 +203,8 @@ def _tool_call(event: ToolCall) -> DisplayEvent:
         name=event.name,
         arg=event.preview or _title(event),
         family=family_of(event.name),
+        status=event.status,
+        synthetic=event.synthetic,
     )
 
 
@@ -177,6 +223,7 @@ def _tool_update(event: ToolUpdate) -> DisplayEvent | None:
         call_id=event.call_id,
         name=event.name,
         arg=event.preview,
+        family=family_of(event.name),
         status=event.status,
         progress=event.progress,
         display=event.display,
@@ -189,16 +236,17 @@ def _tool_result(event: ToolResult) -> DisplayEvent:
     if view.remark:
         return DisplayToolResult(**_envelope(event), **_ending(event))
     display = event.display if view.caption else view.display
-    output = view.output if display is None else None
+    shown = [name for name, value in (("display", display), ("output", view.output)) if value is not None]
     code, error = event.output.get("exit_code"), event.output.get("errorMessage")
     return DisplayToolResult(
-        **_envelope(event, "output" if display is None else "display"),
+        **_envelope(event, *shown),
         **_ending(event),
         exit_code=code if isinstance(code, int) else None,
         error=error if isinstance(error, str) else None,
         display=display,
-        output=output,
+        output=view.output,
         assistant_view="unknown" if event.assistant_view == "unknown" else None,
+        model_differs=is_different(event),
         attachments=view.attachments,
     )
 
@@ -217,6 +265,7 @@ def _ending(event: ToolResult) -> dict[str, Any]:
         "async_": event.async_,
         "final": event.final,
         "replaces": event.replaces,
+        "synthetic": event.synthetic,
     }
 
 
@@ -285,7 +334,12 @@ def _notice(event: Notice) -> DisplayEvent:
 def _turn(event: Turn) -> DisplayEvent:
     if event.state == "started" or event.state == "completed":
         return DisplayTurn(
-            **_envelope(event), state=event.state, duration_ms=event.duration_ms, provisional=event.provisional
+            **_envelope(event, "reason"),
+            state=event.state,
+            duration_ms=event.duration_ms,
+            reason=event.reason,
+            ended_by=event.ended_by,
+            provisional=event.provisional,
         )
     return DisplayNotice(
         **_envelope(event),
@@ -294,6 +348,7 @@ def _turn(event: Turn) -> DisplayEvent:
         text=f"{event.state}: {event.reason}" if event.reason else event.state,
         state=event.state,
         duration_ms=event.duration_ms,
+        ended_by=event.ended_by,
     )
 
 
@@ -307,7 +362,15 @@ def _session(event: SessionEvent) -> DisplayEvent | None:
 SESSION_FIELDS = (
     *("title", "model", "mode", "cwd", "branch", "agent_version"),
     *("alias", "forked_from", "parent_session", "resumes"),
+    *("exit_code", "signal", "stopped_by"),
 )
+
+
+def _usage(event: Usage) -> DisplayEvent:
+    return DisplayUsage(**_envelope(event), **{name: getattr(event, name) for name in USAGE_FIELDS})
+
+
+USAGE_FIELDS = tuple(name for name in DisplayUsage.__struct_fields__ if name not in DisplayEvent.__struct_fields__)
 
 
 def _unparsed(event: Unparsed) -> DisplayEvent:
@@ -326,5 +389,6 @@ PROJECTIONS: dict[type[Event], Callable[[Any], DisplayEvent | None]] = {
     SessionEvent: _session,
     Turn: _turn,
     Unparsed: _unparsed,
+    Usage: _usage,
 }
 """Kind of event -> its display line."""

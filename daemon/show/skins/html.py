@@ -82,6 +82,7 @@ class Rows(NamedTuple):
         return template(
             "run.html",
             key=f"e{row.seq}",
+            title=row.title,
             label=row.label,
             took=row.took,
             inside=inside,

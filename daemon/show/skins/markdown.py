@@ -1,5 +1,5 @@
-"""Events as Markdown: prompts are quotes, answers stay as they are, each call is a line with its shortened input and
-output below it. Output bodies and images are named, but not included.
+"""Events as Markdown: prompts are quotes, to the character, answers stay as they are, each call is a line with its
+shortened input and output below it. Output bodies and images are named, but not included.
 
     blocks = call_blocks(call, None)                # each is to be followed by an empty line
     blocks = call_blocks(call, result)
@@ -24,12 +24,13 @@ from markdown_it.token import Token
 from tooltap.daemon.formats import counted, tool_name
 from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.blocks import HEADER, CallOfResult, RenderContext, short
-from tooltap.daemon.show.bodies import ASK, user_attachments, user_text
-from tooltap.daemon.show.diff import FileDiff, changes_of, near
+from tooltap.daemon.show.bodies import user_attachments, user_text
+from tooltap.daemon.show.diff import FileDiff, changes_of, changes_of_diff, near
 from tooltap.daemon.show.shown import Shown, shown_of
 from tooltap.daemon.show.tree import lines_of
 from tooltap.daemon.system.sanitize import sanitize, visible
-from tooltap.daemon.views.select import without_meta
+from tooltap.daemon.views.select import ASK, without_meta
+from tooltap.normalizers.wire.values import string
 from tooltap.protocol.events import (
     AnyEvent,
     Attachment,
@@ -51,7 +52,9 @@ SHOWN_CHARACTERS = 2_000
 DIFF_LINES = 200
 FACTS = ("exit", "waited", "took")
 """Names of the facts of a result that are shown."""
-CONTEXT = RenderContext("title", lambda output_id: None)
+DIFFS = ("diff", "patch")
+"""Keys of an output that may be a diff."""
+CONTEXT = RenderContext("title", lambda output_id: None, room=2 * HEADER)  # so that what is cut has a mark
 
 
 def event_blocks(event: AnyEvent) -> Iterator[str]:
@@ -64,7 +67,8 @@ def event_blocks(event: AnyEvent) -> Iterator[str]:
             yield inert(event.text)
             yield from _attached(event.attachments)
         case Message():
-            yield quoted(f"**{_by(event)}{shown.title}**\n\n{inert(event.text)}")
+            text = inert(event.text) if event.role == "assistant" else as_typed(event.text)
+            yield quoted(f"**{_by(event)}{shown.title}**\n\n{text}")
             yield from _attached(event.attachments)
         case Reasoning():
             yield quoted(f"*{shown.title}*\n\n{inert(event.text)}")
@@ -139,12 +143,15 @@ def _facts(shown: Shown | None, event: ToolResult) -> list[str]:
 def _output(event: ToolResult, *, has_change: bool) -> Iterator[str]:
     if event.ask and not event.silent:
         yield f"*{ASK}*"
-    if (text := user_text(event, has_change=has_change)).strip():
-        yield _shortened(text)
+    diff = next((text for key in DIFFS if (text := string(event.output.get(key))) and changes_of_diff(text)), "")
+    text = diff or user_text(event, has_change=has_change)
+    is_diff = bool(diff or changes_of_diff(text))
+    if text.strip() and not (is_diff and has_change):
+        yield _shortened(text, "diff" if is_diff else "")
     yield from _attached(user_attachments(event))
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, language: str = "") -> str:
     """Return the beginning of a text in a fence, and how much is left out."""
     lines = sanitize(final_screen(text)).strip("\n").split("\n")
     shown = "\n".join(lines[:SHOWN_LINES])[:SHOWN_CHARACTERS]
@@ -152,7 +159,7 @@ def _shortened(text: str) -> str:
     more = counted(left, "more line", "more lines") if left > 0 else ""
     if not more and len(shown) < len("\n".join(lines)):
         more = "cut"
-    return fenced(shown) + (f"\n\n*… {more}*" if more else "")
+    return fenced(shown, language) + (f"\n\n*… {more}*" if more else "")
 
 
 def _diff(change: FileDiff) -> str:
@@ -197,17 +204,31 @@ def inert(text: str) -> str:
         if not _repair(lines, tokens, env):
             break
         shown = "\n".join(lines)
-    return shown if _is_inert(tokens, env) else fenced(text, "markdown")
+    return shown if _is_inert(tokens, env) else fenced(text.strip("\n"), "markdown")
 
 
 def quoted(markdown: str) -> str:
     """Return contained Markdown as a quote."""
-    return "\n".join(f"> {one}".rstrip() for one in markdown.split("\n"))
+    return "\n".join(f"> {one}" if one else ">" for one in markdown.split("\n"))
+
+
+def as_typed(text: str) -> str:
+    """Return a text that readers of Markdown show as it was typed: one plain line as it is, any other in a fence."""
+    shown = visible(text)
+    return shown if _is_plain(shown) else fenced(shown)
+
+
+def _is_plain(shown: str) -> bool:
+    """Return whether the text is one line in which nothing is Markdown, nor one of its extensions."""
+    if len(shown) > LONGEST or "\n" in shown or _SPECIAL.search(shown) or shown != " ".join(shown.split()):
+        return False
+    tokens, _ = _parsed(shown)
+    return [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
 
 
 def fenced(text: str, language: str = "") -> str:
     """Return a text in a fence that is longer than any run of backticks inside."""
-    shown = visible(text).strip("\n")
+    shown = visible(text)
     fence = "`" * max(3, 1 + _longest_run(shown))
     return f"{fence}{language}\n{shown}\n{fence}"
 

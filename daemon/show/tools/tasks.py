@@ -166,7 +166,7 @@ def task_input(payload: TaskArguments, context: RenderContext) -> Body:
             ("model", payload.model),
             ("in the background", payload.run_in_background or None),
         ]
-        return joined(facts(about), prose(payload.prompt, context, "/input/prompt", prompt=True))
+        return joined(facts(about), prose(payload.prompt, context, "/input/prompt"))
     task = None if payload.taskId is None else str(payload.taskId)
     return joined(
         facts([("task", task), ("subject", payload.subject), ("state", payload.status)]),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.daemon.show.carding import card_of, cards_of, made, recorded, result
-from tests.daemon.web.parsed import Element
+from tests.daemon.web.parsed import Element, parse
 from tooltap.daemon.show.blocks import CallOfResult, Level
+from tooltap.daemon.show.markup import markdown
 from tooltap.protocol.events import Event, Message, PermissionRequest, PermissionResponse, ToolCall, ToolResult
 
 CLAUDE = "claude-stream/claude-code-2.1.330"
@@ -78,7 +81,7 @@ def test_subagent_shows_type_prompt_and_answer() -> None:
     found = cards("claude-transcript/claude-code-2.1.330/subagent-waited-for.jsonl")
     call, result = of(ToolCall, found, "Task")[0], of(ToolResult, found, "Task")[0]
     assert facts(call) == {"subagent": "general-purpose"}
-    assert call.one(".prompt").text == "[[S12sub]] Find where greet is defined"
+    assert call.one(".prose").text == "[[S12sub]] Find where greet is defined"
     assert result.one(".prose").text == "greet is defined at src/app.py line 4."
     assert facts(result) == {"took": "0.3 s", "tokens": "2,442", "calls of tools": "2"}
 
@@ -189,7 +192,52 @@ def test_unknown_permission_input_is_a_tree() -> None:
 
 def test_refusal_message_is_shown() -> None:
     refused = made("permission-response", permissionId="p", outcome="denied", by="user", message="keep *it*")
-    assert card_of(refused).one("em").text == "it"
+    assert card_of(refused).one(".typed").text == "keep *it*"
+
+
+@pytest.mark.parametrize(
+    ("link", "shown"),
+    [
+        ("[app.ts](src/app.ts)", '<code class="file">src/app.ts</code>'),
+        ("[app.ts:42](src/app.ts#L42)", '<code class="file">src/app.ts:42</code>'),
+        ("[here](src/app.ts#L4-L9)", 'here <code class="file">src/app.ts:4-9</code>'),
+        ("[x](/home/dev/a%20b.py:12)", 'x <code class="file">/home/dev/a b.py:12</code>'),
+        ("[x.md](file:///home/dev/x.md)", '<code class="file">/home/dev/x.md</code>'),
+        ("[v](vscode://file/home/dev/y.md:3)", 'v <code class="file">/home/dev/y.md:3</code>'),
+        ("[w](C:\\Users\\dev\\z.ts)", 'w <code class="file">C:\\Users\\dev\\z.ts</code>'),
+        ("[doc][1]\n\n[1]: docs/guide.md", 'doc <code class="file">docs/guide.md</code>'),
+        ("[part](#intro) [q](?a=1) [j](javascript:alert(1))", "part q [j](javascript:alert(1))"),
+    ],
+)
+def test_a_link_to_a_file_is_code(link: str, shown: str) -> None:
+    """It would lead into our own pages, or into the reader's disk."""
+    assert str(markdown(link)).strip() == f"<p>{shown}</p>"
+
+
+def test_a_link_elsewhere_opens_in_a_tab_of_its_own() -> None:
+    link = card_of(made("message", role="assistant", text="[a](https://example.org/x)")).one(".prose").one("a")
+    assert link.attributes == {
+        "href": "https://example.org/x",
+        "rel": "noopener noreferrer nofollow",
+        "target": "_blank",
+    }
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [r"\(a_b\)", r"\[c_d\]", r"$$\int_0^1 x\,dx$$", "$$\nx_1\n+ y_2\n$$", "\\[\na *b*\n- c_*d*\n\\]"],
+)
+def test_a_formula_keeps_its_characters(formula: str) -> None:
+    shown = parse(str(markdown(f"It is\n{formula}\n")))
+    assert [one.raw.strip() for one in shown.all("code")] == [formula]
+
+
+def test_only_the_prose_of_a_model_is_markdown() -> None:
+    text = "# a\n  *b*\nc"
+    asked, said = made("message", role="user", text=text), made("message", role="assistant", text=text)
+    assert card_of(asked).one(".typed").text == "# a *b* c"
+    assert card_of(said).one("h1").text == "a"
+    assert card_of(said).all("br")
 
 
 def test_plan_is_prose() -> None:

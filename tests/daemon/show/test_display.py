@@ -11,7 +11,14 @@ import orjson
 import pytest
 
 from tests.same_task import EDIT, FIXTURES, PROVIDERS, SHELL_FAILS, Session
-from tooltap.daemon.show.skins.display import PROJECTIONS, display_body, display_events, display_of, display_text
+from tooltap.daemon.show.skins.display import (
+    PROJECTIONS,
+    CallTimes,
+    display_body,
+    display_events,
+    display_of,
+    display_text,
+)
 from tooltap.normalizers.core.items import Limits, Produced
 from tooltap.normalizers.stream.bounds import bound
 from tooltap.protocol.display import (
@@ -185,19 +192,32 @@ QUESTIONS = [
     [
         ("message", {"role": "assistant", "text": "a\r\n\x1b[1mb"}, {"kind": "text", "text": "a\r\nb"}),
         ("message", {"role": "user", "text": "do"}, {"kind": "prompt", "role": "user", "text": "do"}),
-        ("reasoning", {"text": "Hm."}, {"kind": "reasoning", "text": "Hm."}),
-        ("tool-call", {**RUNNING, "preview": "ls", "title": "List"}, {"kind": "tool_use", **OF_SHELL, "arg": "ls"}),
+        (
+            "message",
+            {"role": "assistant", "text": "b", "messageId": "m", "block": 1, "offset": 1, "partial": True},
+            {"kind": "text", "text": "b", "messageId": "m", "block": 1, "offset": 1, "partial": True},
+        ),
+        ("reasoning", {"text": "Hm.", "block": 0}, {"kind": "reasoning", "text": "Hm.", "block": 0}),
+        (
+            "tool-call",
+            {**RUNNING, "preview": "ls", "title": "List"},
+            {"kind": "tool_use", **OF_SHELL, "status": "running", "arg": "ls"},
+        ),
         (
             "tool-call",
             {**RUNNING, "title": "List\x1b[31m\n" + "x" * 99},
-            {"kind": "tool_use", **OF_SHELL, "arg": LISTED},
+            {"kind": "tool_use", **OF_SHELL, "status": "running", "arg": LISTED},
         ),
-        ("tool-call", {**RUNNING, "title": "bash"}, {"kind": "tool_use", **OF_SHELL}),
-        ("tool-call", {**RUNNING, "title": "Terminal", "status": "pending"}, {"kind": "tool_use", **OF_SHELL}),
-        ("tool-update", {**CALL, "preview": "ls"}, {"kind": "tool_update", **CALL, "arg": "ls"}),
-        ("tool-update", {**CALL, "status": "running"}, {"kind": "tool_update", **CALL, "status": "running"}),
-        ("tool-update", {**CALL, "progress": HALF}, {"kind": "tool_update", **CALL, "progress": HALF}),
-        ("tool-update", {**CALL, "display": VIEW}, {"kind": "tool_update", **CALL, "display": VIEW}),
+        ("tool-call", {**RUNNING, "title": "bash"}, {"kind": "tool_use", **OF_SHELL, "status": "running"}),
+        (
+            "tool-call",
+            {**RUNNING, "title": "Terminal", "status": "pending", "synthetic": True},
+            {"kind": "tool_use", **OF_SHELL, "status": "pending", "synthetic": True},
+        ),
+        ("tool-update", {**CALL, "preview": "ls"}, {"kind": "tool_update", **OF_SHELL, "arg": "ls"}),
+        ("tool-update", {**CALL, "status": "running"}, {"kind": "tool_update", **OF_SHELL, "status": "running"}),
+        ("tool-update", {**CALL, "progress": HALF}, {"kind": "tool_update", **OF_SHELL, "progress": HALF}),
+        ("tool-update", {**CALL, "display": VIEW}, {"kind": "tool_update", **OF_SHELL, "display": VIEW}),
         (
             "permission-request",
             ASKED,
@@ -250,7 +270,11 @@ QUESTIONS = [
         ),
         ("notice", {"level": "info", "code": "hook", "text": "x"}, NOTICE | {"level": "info", "code": "hook"}),
         ("turn", {"state": "failed", "reason": "limit"}, NOTICE | FAILED),
-        ("turn", {"state": "cancelled", "durationMs": 5}, NOTICE | CANCELLED | {"durationMs": 5}),
+        (
+            "turn",
+            {"state": "cancelled", "durationMs": 5, "endedBy": "eof"},
+            NOTICE | CANCELLED | {"durationMs": 5, "endedBy": "eof"},
+        ),
         (
             "unparsed",
             {"reason": "not-json", "text": "x", "bytes": 1},
@@ -259,8 +283,15 @@ QUESTIONS = [
         ("turn", {"state": "started"}, {"kind": "turn", "state": "started"}),
         (
             "turn",
-            {"state": "completed", "durationMs": 5, "provisional": True},
-            {"kind": "turn", "state": "completed", "durationMs": 5, "provisional": True},
+            {"state": "completed", "durationMs": 5, "provisional": True, "reason": "end_turn", "endedBy": "answer"},
+            {
+                "kind": "turn",
+                "state": "completed",
+                "durationMs": 5,
+                "provisional": True,
+                "reason": "end_turn",
+                "endedBy": "answer",
+            },
         ),
         ("tool-update", {**CALL, "input": {}}, None),
         (
@@ -270,7 +301,18 @@ QUESTIONS = [
         ),
         ("session", {"state": "ended"}, {"kind": "session", "state": "ended"}),
         ("session", {"state": "updated", "tools": ["Bash"]}, None),
-        ("usage", {"scope": "turn"}, None),
+        (
+            "usage",
+            {"scope": "step", "inputTokens": 7, "costUsd": 0.5, "costScope": "turn", "contextUsed": 9, "request": "r"},
+            {
+                "kind": "usage",
+                "scope": "step",
+                "inputTokens": 7,
+                "costUsd": 0.5,
+                "costScope": "turn",
+                "contextUsed": 9,
+            },
+        ),
         ("message", {"role": "assistant", "text": "again", "replay": True}, None),
     ],
 )
@@ -301,6 +343,10 @@ def test_display_line_by_kind(kind: str, fields: dict[str, Any], shown: dict[str
             {"status": "denied", "durationMs": 5, "error": "no way", "output": {"errorMessage": "no way"}},
         ),
         ({"output": {}, "async": True}, {"async": True, "output": {}}),
+        (
+            {"output": {}, "synthetic": True, "modelView": {"differs": True, "blocks": []}},
+            {"output": {}, "synthetic": True, "modelDiffers": True},
+        ),
         ({"output": {}, "final": True, "replaces": "s:0:0"}, {"final": True, "replaces": "s:0:0", "output": {}}),
     ],
 )
@@ -330,7 +376,7 @@ HOSTILE = "a\x1b[5mb\x1b]0;title\x07c\x9b31md\x1bPq\x1b\\e\x1b(Bf\x1b[0"
 )
 def test_no_field_has_an_escape_sequence(kind: str, fields: dict[str, Any]) -> None:
     shown = display_of(event(kind, **fields))
-    body = display_body(encode(event(kind, **fields)))
+    body = display_body(encode(event(kind, **fields)), CallTimes())
 
     assert shown is not None
     assert body == encode_display(shown)
@@ -346,7 +392,7 @@ def test_partial_is_marked() -> None:
     assert displayed("message", role="assistant", **partial) == {"kind": "text", **partial}
     assert displayed("tool-update", **CALL, chunk=chunk, partial=True) == {
         "kind": "tool_update",
-        **CALL,
+        **OF_SHELL,
         "chunk": chunk,
         "partial": True,
     }
@@ -389,17 +435,15 @@ def test_display_body_encodes_display_line() -> None:
     shown = display_of(message)
 
     assert shown is not None
-    assert display_body(encode(message)) == encode_display(shown)
+    assert display_body(encode(message), CallTimes()) == encode_display(shown)
     assert decode_display(encode_display(shown)) == shown
-    assert display_body(encode(event("usage", scope="turn"))) is None
+    assert display_body(encode(event("session", state="updated")), CallTimes()) is None
 
 
 def test_unknown_kind_is_left_out() -> None:
-    assert display_body(orjson.dumps({**ENVELOPE, "kind": "telepathy"})) is None
+    assert display_body(orjson.dumps({**ENVELOPE, "kind": "telepathy"}), CallTimes()) is None
     assert decode_display(orjson.dumps({**ENVELOPE, "kind": "telepathy"})) is None
 
 
-def test_every_kind_is_projected_or_excluded() -> None:
-    shown = {str(kind.__struct_config__.tag) for kind in PROJECTIONS}
-
-    assert {str(kind.__struct_config__.tag) for kind in get_args(AnyEvent)} - shown == {"usage"}
+def test_every_kind_is_projected() -> None:
+    assert set(PROJECTIONS) == set(get_args(AnyEvent))

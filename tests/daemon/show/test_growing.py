@@ -12,7 +12,7 @@ from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.show.shown import Fragment, fragment_of
 from tooltap.daemon.show.timeline import MOST_CARDS, Card, Growing, nest, rows_of
 from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Turn, Usage
+from tooltap.protocol.events import Notice, PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Turn, Usage
 
 SUB: dict[str, Any] = {"agent": "sub", "parent": "task"}
 ASKED: dict[str, Any] = {"call_id": "1", "permission_id": "p"}
@@ -127,6 +127,38 @@ def test_all_but_the_last_row_are_folded() -> None:
 
     assert steps == [[], [], [], [], [[1, 3]], [[1, 3]], [[1, 3, 5]]]
     assert [seqs(list(row.cards)) for row in rows_of(nest(briefly(*events))) if row.is_fold] == [[1, 3, 5]]
+
+
+def hook(name: str, level: str = "info") -> Produced:
+    return event(Notice, level=level, code="hook", text=name)
+
+
+@pytest.mark.parametrize(
+    ("events", "folds"),
+    [
+        ([hook("Stop"), message("x")], [("", "1 hook message")]),
+        ([hook("Start"), hook("Submit"), message("x"), hook("Stop")], [("", "2 hook messages")]),
+        ([*read(1), hook("Post"), message("x")], [("", "1 hook message")]),
+        (
+            [hook("Pre"), *read(1), hook("Post"), *read(2), hook("Post"), message("x")],
+            [("Explored", "2 files in src/ — 2 reads, 3 hook messages")],
+        ),
+        (
+            [hook("Stop"), hook("Stop", "warning"), hook("Stop"), message("x")],
+            [("", "1 hook message"), ("", "1 hook message")],
+        ),
+    ],
+    ids=["one", "several", "after a call", "between calls", "around a failed one"],
+)
+def test_what_hooks_report_is_folded(events: list[Produced], folds: list[tuple[str, str]]) -> None:
+    rows = [row for row in rows_of(nest(briefly(*events))) if row.is_fold]
+    before_the_end = rows[: len(folds)]
+    assert [(row.title, row.label) for row in before_the_end] == folds
+
+    growing, shown = Growing(is_quiet=True), Shown()
+    for fragment in briefly(*events):
+        shown.grow(growing, fragment)
+    assert {row.seq: seqs(list(row.cards)) for row in before_the_end}.items() <= shown.folds.items()
 
 
 def test_what_a_subagent_reads_is_folded_in_its_call() -> None:
