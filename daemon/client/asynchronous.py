@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, overload
 
 import anyio
 import anyio.to_thread
@@ -43,6 +43,8 @@ from tooltap.daemon.client.discovery import (
     elsewhere,
     greeting,
     pauses,
+    request_line,
+    result_of,
     spoken,
     unreachable,
     usual_socket,
@@ -59,6 +61,7 @@ from tooltap.protocol.frames import (
     Ingest,
     Ingesting,
     Reply,
+    RequestFor,
     StoreRequest,
     Subscribe,
     Suspended,
@@ -68,6 +71,8 @@ from tooltap.protocol.frames import (
     encode_frame,
 )
 from tooltap.protocol.inputs import Answer, Direction, write_answer, write_tapped
+
+R = TypeVar("R")
 
 CHUNK = 262_144
 
@@ -123,11 +128,15 @@ class Client:
     async def close(self) -> None:
         await self._stream.aclose()
 
-    async def request(self, op: str, **arguments: Any) -> Any:
-        """The result of a request (`tooltap.protocol.frames`). Raises `DaemonError` and `DisconnectedError`."""
-        arguments = {key: value for key, value in arguments.items() if value is not None}
-        await self.write(msgspec.json.encode({"op": op, "id": 1, **spoken(self.welcome), **arguments}) + b"\n")
-        return await self._receive_result()
+    @overload
+    async def request(self, op: RequestFor[R]) -> R: ...
+    @overload
+    async def request(self, op: str, **arguments: Any) -> Any: ...
+    async def request(self, op: str | RequestFor[Any], **arguments: Any) -> Any:
+        """The result of a request (`tooltap.protocol.frames`): of a struct as a struct, else as decoded JSON. Raises
+        `DaemonError` and `DisconnectedError`."""
+        await self.write(request_line(op, self.welcome, arguments))
+        return result_of(op, await self._receive_result())
 
     async def store(self, body: bytes, **about: Any) -> str:
         """Store a body for a limited time and return its output id. `about`: fields of
@@ -214,9 +223,16 @@ async def connect(path: Path | str | None = None, *, wait: float = 0.0) -> Async
         await client.close()
 
 
-async def request(op: str, *, path: Path | str | None = None, wait: float = 0.0, **arguments: Any) -> Any:
-    """Return the result of one request on its own connection: `await request("event", seq=5, view="display")`. `wait`:
-    seconds to wait for a daemon that is not there yet."""
+@overload
+async def request(op: RequestFor[R], *, path: Path | str | None = None, wait: float = 0.0) -> R: ...
+@overload
+async def request(op: str, *, path: Path | str | None = None, wait: float = 0.0, **arguments: Any) -> Any: ...
+async def request(
+    op: str | RequestFor[Any], *, path: Path | str | None = None, wait: float = 0.0, **arguments: Any
+) -> Any:
+    """Return the result of one request on its own connection: `await request("event", seq=5, view="display")` as
+    decoded JSON, `await request(EventRequest(seq=5, view="display"))` as the struct of such a result. `wait`: seconds
+    to wait for a daemon that is not there yet."""
     async with connect(path, wait=wait) as client:
         return await client.request(op, **arguments)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import msgspec
 
@@ -24,12 +24,15 @@ from tooltap.daemon.client.discovery import (
     elsewhere,
     greeting,
     pauses,
+    request_line,
+    result_of,
     spoken,
     unreachable,
     usual_socket,
 )
-from tooltap.protocol.frames import ErrorFrame, Reply, Subscribe, decode_daemon_frame, encode_frame
+from tooltap.protocol.frames import ErrorFrame, Reply, RequestFor, Subscribe, decode_daemon_frame, encode_frame
 
+R = TypeVar("R")
 CHUNK = 262_144
 
 
@@ -95,18 +98,29 @@ class BlockingClient:
         return line[:-1]
 
 
+@overload
+def ask(op: RequestFor[R], *, path: Path | str | None = None, timeout: float | None = None, wait: float = 0.0) -> R: ...
+@overload
 def ask(
     op: str, *, path: Path | str | None = None, timeout: float | None = None, wait: float = 0.0, **arguments: Any
+) -> Any: ...
+def ask(
+    op: str | RequestFor[Any],
+    *,
+    path: Path | str | None = None,
+    timeout: float | None = None,
+    wait: float = 0.0,
+    **arguments: Any,
 ) -> Any:
-    """Return the result of one request on its own connection: `ask("event", seq=5, view="display")`. `timeout`:
-    seconds that the daemon may take for each line. `wait`: seconds to wait for a daemon that is not there yet.
+    """Return the result of one request on its own connection: `ask("event", seq=5, view="display")` as decoded JSON,
+    `ask(EventRequest(seq=5, view="display"))` as the struct of such a result. `timeout`: seconds that the daemon may
+    take for each line. `wait`: seconds to wait for a daemon that is not there yet.
 
     Raises `ConnectError`, `DaemonError` and `DisconnectedError`.
     """
-    arguments = {key: value for key, value in arguments.items() if value is not None}
     with closing(BlockingClient(path, timeout, wait)) as client:
         try:
-            client.write(msgspec.json.encode({"op": op, "id": 1, **spoken(client.welcome), **arguments}) + b"\n")
+            client.write(request_line(op, client.welcome, arguments))
         except DisconnectedError:
             pass  # the daemon may have said why
         while not isinstance(frame := decode_daemon_frame(client.receive_line()), Reply):
@@ -114,7 +128,7 @@ def ask(
                 raise DaemonError(frame.code, frame.message)
     if frame.error is not None:
         raise DaemonError(frame.error.code, frame.error.message)
-    return frame.result
+    return result_of(op, frame.result)
 
 
 class BlockingSubscription:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -21,7 +21,18 @@ from tooltap import __version__
 from tooltap.daemon.system.listener import is_listening, peer_uid
 from tooltap.daemon.system.paths import SOCKET_VARIABLE, socket_path
 from tooltap.protocol import PROTOCOL_VERSION
-from tooltap.protocol.frames import At, ErrorFrame, Gap, Live, Subscribe, Subscribed, Welcome, decode_daemon_frame
+from tooltap.protocol.frames import (
+    At,
+    ErrorFrame,
+    Gap,
+    Live,
+    RequestFor,
+    Subscribe,
+    Subscribed,
+    Welcome,
+    decode_daemon_frame,
+)
+from tooltap.protocol.replies import RESULTS
 
 
 class ConnectError(Exception):
@@ -53,7 +64,7 @@ def unreachable(place: Path, error: OSError) -> ConnectError:
         what = "a folder" if place.is_dir() else "a file"
         return ConnectError(f"{place} is {what}, and not a daemon's socket: see --socket and TOOLTAP_SOCKET")
     if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
-        return NoDaemonError(f"no daemon is listening at {place}; start one with `tooltap serve`")
+        return NoDaemonError(f"no daemon is listening at {place}; start one with `tooltap up`")
     return ConnectError(f"cannot connect to {place}: {error.strerror or error}")
 
 
@@ -85,6 +96,20 @@ def greeting(place: Path, line: bytes) -> Welcome:
 def spoken(welcome: Welcome) -> dict[str, str]:
     """The keys of a frame that tell a daemon of another release which one this client speaks; else none."""
     return {} if welcome.daemon == f"tooltap/{__version__}" else {"speaks": __version__}
+
+
+def request_line(op: str | RequestFor[Any], welcome: Welcome, arguments: dict[str, Any]) -> bytes:
+    """Return the line of a request: a struct, or its `op` and arguments, of which None is as good as absent."""
+    if isinstance(op, RequestFor):
+        return msgspec.json.encode(msgspec.structs.replace(op, id=1, **spoken(welcome))) + b"\n"
+    given = {key: value for key, value in arguments.items() if value is not None}
+    return msgspec.json.encode({"op": op, "id": 1, **spoken(welcome), **given}) + b"\n"
+
+
+def result_of(op: str | RequestFor[Any], result: Any) -> Any:
+    """Return the result of a request in the form that `ask` promises."""
+    kind = None if isinstance(op, str) else RESULTS.get(str(op.__struct_config__.tag))
+    return result if kind is None else msgspec.convert(result, kind)
 
 
 RETRY_FIRST, RETRY_MOST = 0.1, 2.0

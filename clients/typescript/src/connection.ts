@@ -71,7 +71,7 @@ function connected(path: string): Promise<Socket> {
     socket.once("error", (error: NodeJS.ErrnoException) => {
       const nobody = ["ENOENT", "ECONNREFUSED", "ENOTDIR"].includes(error.code ?? "");
       const why = nobody
-        ? `no daemon is listening at ${path}; start one with \`tooltap serve\``
+        ? `no daemon is listening at ${path}; start one with \`tooltap up\``
         : `cannot connect to ${path}: ${error.message}`;
       reject(new ConnectError(why));
     });

@@ -42,7 +42,8 @@ export type AnyDisplayEvent =
   | DisplayPermission
   | DisplayNotice
   | DisplaySession
-  | DisplayTurn;
+  | DisplayTurn
+  | DisplayUsage;
 
 /** A line to the daemon; `op` says which. */
 export type ClientFrame =
@@ -56,10 +57,14 @@ export type ClientFrame =
   | FilesRequest
   | CallsRequest
   | EndedCallsRequest
+  | WaitingRequest
   | OutputRequest
   | StatsRequest
   | EndRequest
   | ToAgentRequest
+  | AnswerRequest
+  | SendRequest
+  | InterruptRequest
   | RemoveRequest
   | PinRequest
   | RereadRequest
@@ -107,6 +112,12 @@ export interface DisplayText extends DisplayEvent {
   text: string;
   /** Only in partials: code points of the block before this part. */
   offset?: number;
+  messageId?: string;
+  /**
+   * Which block of the message: a part has those of the whole that follows, and there may be parts of two blocks
+   * at the same time.
+   */
+  block?: number;
   attachments?: Attachment[];
 }
 
@@ -115,6 +126,8 @@ export interface DisplayReasoning extends DisplayEvent {
   kind: "reasoning";
   text: string;
   offset?: number;
+  messageId?: string;
+  block?: number;
 }
 
 /** A prompt to the assistant. */
@@ -136,6 +149,9 @@ export interface DisplayToolUse extends DisplayEvent {
   arg?: string;
   /** What kind of tool it is, to choose an icon. */
   family?: "edit" | "mcp" | "other" | "plan" | "read" | "search" | "shell" | "task" | "web";
+  status?: "awaiting-permission" | "pending" | "running";
+  /** tooltap inferred the call: the agent does not state it. */
+  synthetic?: boolean;
 }
 
 /** A change of a call: its argument, its progress, its running output (in partials), what the user sees of it. */
@@ -144,6 +160,7 @@ export interface DisplayToolUpdate extends DisplayEvent {
   callId: string;
   name: string;
   arg?: string;
+  family?: "edit" | "mcp" | "other" | "plan" | "read" | "search" | "shell" | "task" | "web";
   status?: "awaiting-permission" | "pending" | "running";
   progress?: Record<string, unknown>;
   display?: Display;
@@ -151,8 +168,9 @@ export interface DisplayToolUpdate extends DisplayEvent {
 }
 
 /**
- * A call has ended. The user sees `display`, or `output` if there is no `display`. Both are absent if the result
- * is     `silent`, or if it is `ask`: then request the whole event by its `seq`.
+ * A call has ended. The user sees `display`, or `output` if there is no `display`. If both are there, `display`
+ * is     a caption of one line above the output. Both are absent if the result is `silent`, or if it is `ask`:
+ * then request     the whole event by its `seq`.
  */
 export interface DisplayToolResult extends DisplayEvent {
   kind: "tool_result";
@@ -160,7 +178,10 @@ export interface DisplayToolResult extends DisplayEvent {
   name: string;
   status: "cancelled" | "completed" | "denied" | "failed" | "interrupted";
   exitCode?: number;
-  /** As the agent states it. Otherwise take the time from the call's `ts` to this one, without `waitMs`. */
+  /**
+   * As the agent states it; else the time from the call's `ts` to this one, less `waitMs`, from 50 ms on. Absent
+   * if either time is unknown, or the call was read long before or, with a filter, not at all.
+   */
   durationMs?: number;
   /** How long the call waited for the user. */
   waitMs?: number;
@@ -178,6 +199,10 @@ export interface DisplayToolResult extends DisplayEvent {
   final?: boolean;
   replaces?: string;
   family?: "edit" | "mcp" | "other" | "plan" | "read" | "search" | "shell" | "task" | "web";
+  /** tooltap inferred the result: the agent does not state it. */
+  synthetic?: boolean;
+  /** The model saw something that the output does not show, or the other way round. */
+  modelDiffers?: boolean;
 }
 
 /** An answer to choose. The keys are those that agents that speak ACP state. */
@@ -244,6 +269,8 @@ export interface DisplayNotice extends DisplayEvent {
   state?: "cancelled" | "failed";
   /** Duration of that turn, if the agent states it. */
   durationMs?: number;
+  /** How the end of that turn is known. */
+  endedBy?: "answer" | "eof" | "provider";
 }
 
 /** A session started, was resumed, changed or ended; only new values are present. */
@@ -261,6 +288,12 @@ export interface DisplaySession extends DisplayEvent {
   forkedFrom?: string;
   parentSession?: string;
   resumes?: string;
+  /** Exit code of the agent's process, with which the session ended. */
+  exitCode?: number;
+  /** Name of the signal that killed this process. */
+  signal?: string;
+  /** `client`: the process was stopped through its tap, or its output was no longer read. */
+  stoppedBy?: "client";
 }
 
 /** A turn started or was completed. The end of one that failed or was cancelled is a notice with the code `turn`. */
@@ -269,8 +302,38 @@ export interface DisplayTurn extends DisplayEvent {
   state: "completed" | "started";
   /** As the agent states it. Otherwise take the time between the `ts` of start and end. */
   durationMs?: number;
+  /** Why it ended, in the agent's words. */
+  reason?: string;
+  /** How its end is known. */
+  endedBy?: "answer" | "eof" | "provider";
   /** The turn seems to have ended; if it goes on, its events follow, and another end with the same `turn`. */
   provisional?: boolean;
+}
+
+/** Tokens, cost, context and quota. Their sums, in which nothing counts twice, are in the rows of `sessions`. */
+export interface DisplayUsage extends DisplayEvent {
+  kind: "usage";
+  scope: "session" | "step" | "turn";
+  /** The whole prompt, including cache reads and writes. */
+  inputTokens?: number;
+  outputTokens?: number;
+  cacheReadTokens?: number;
+  cacheWriteTokens?: number;
+  /** Included in `outputTokens`. */
+  reasoningTokens?: number;
+  /** Present if `outputTokens` is only a lower bound: an estimate from the text. */
+  estimatedOutputTokens?: number;
+  costUsd?: number;
+  /** What the cost covers, if that is not what the tokens cover. */
+  costScope?: "session" | "step" | "turn";
+  /** Tokens in the context window. */
+  contextUsed?: number;
+  contextSize?: number;
+  model?: string;
+  /** The account's quota, if it has changed. */
+  quota?: QuotaWindow[];
+  /** Id of the usage that this one corrects. */
+  replaces?: string;
 }
 
 /** Where to find the whole of a string that was cut: fetch it with the `output` request. */
@@ -431,6 +494,12 @@ export interface SessionEvent extends Event {
   parentSession?: string;
   /** The session that this one continues under a new id. */
   resumes?: string;
+  /** Exit code of the agent's process, with which the session ended, as its tap saw it. */
+  exitCode?: number;
+  /** Name of the signal that killed this process, such as `SIGKILL`. */
+  signal?: string;
+  /** `client`: the process was stopped through its tap, or its output was no longer read. */
+  stoppedBy?: "client";
 }
 
 /** A turn started or ended: from a prompt to the end of the answer to it. */
@@ -438,14 +507,14 @@ export interface Turn extends Event {
   kind: "turn";
   state: "cancelled" | "completed" | "failed" | "started";
   /**
-   * How the end is known: the provider or the end of its connection states it, the model's answer states that it
-   * is the last, or the stream ended (after an answer: `completed`; with work open: `cancelled`).
+   * How the end is known: the provider or the end of its connection or process states it, the model's answer
+   * states that it is the last, or the stream ended (after an answer: `completed`; with work open: `cancelled`).
    */
   endedBy?: "answer" | "eof" | "provider";
   /**
    * As the provider states it (`end_turn`, `error_max_turns`, …); `interrupted` if work was open at the end. Where
    * the gateway saw the connection end: an HTTP status (`502`), `client-left`, `connection-lost`, `unfinished` or
-   * `gateway-stopped`.
+   * `gateway-stopped`. Where a tap saw the agent's process end: `exit 3`, `killed by SIGKILL`.
    */
   reason?: string;
   durationMs?: number;
@@ -557,8 +626,12 @@ export interface PermissionRequest extends Event {
   name?: string;
   input?: Record<string, unknown>;
   title?: string;
-  /** Each `{id, name, kind}`. */
+  /**
+   * Each `{id, name, kind, remembers?}`. `kind`: `allow_once`, `allow_always`, `reject_once`, `reject_always`, or
+   * what the agent calls it; `remembers`: what will be allowed, or denied, from now on.
+   */
   options?: Record<string, unknown>[];
+  /** As the agent words them. `freeText: true`: one may be answered with other words than its options. */
   questions?: Record<string, unknown>[];
 }
 
@@ -651,8 +724,9 @@ export interface Notice extends Event {
   kind: "notice";
   level: "error" | "info" | "warning";
   /**
-   * retry, rate-limit, hook, compaction, compaction-summary, rewound, interrupt, provider-error, pull-request,
-   * mcp-startup, config, parser-reset, lost, view-failed, or another.
+   * retry, rate-limit, hook, compaction, compaction-summary, context-edit, rewound, interrupt, provider-error,
+   * pull-request, mcp-startup, config, parser-reset, lost, view-failed, answer, answer-delivered, answer-failed,
+   * send, send-delivered, send-failed, or another.
    */
   code: string;
   text: string;
@@ -731,8 +805,9 @@ export interface SessionsRequest {
 }
 
 /**
- * Searches the text of all events: messages, reasoning, calls, and the beginning of outputs. Hits come newest
- * first, by when their events happened.
+ * Searches the text of all events: messages, reasoning, calls, and outputs; of a long text the beginning and
+ * the end. Hits come newest first, by when their events happened; before them, those of the page that have the
+ * query     sign for sign.
  */
 export interface SearchRequest {
   op: "search";
@@ -871,6 +946,28 @@ export interface CallsRequest {
   session?: string;
 }
 
+/** Lists what waits for a person: permissions, questions and forms that have no answer yet. */
+export interface WaitingRequest {
+  op: "waiting";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
+  /** Id of the request; the reply repeats it. */
+  id?: string | number;
+  session?: string[];
+  provider?: string[];
+  /** Folders of the sessions' projects. */
+  project?: string[];
+  /**
+   * Milliseconds after which an open call of a followed session file may be waiting for a permission. Such files
+   * state no requests.
+   */
+  mayAfter?: number;
+}
+
 /**
  * Lists the calls of all sessions that ended, newest first, by when they ended. A call matches if it has one of
  * the     values of each filter that is given.
@@ -954,6 +1051,8 @@ export interface StatsRequest {
   speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
+  /** Only this key of them: cheap enough to ask for with every other request. Default: all. */
+  part?: "following";
 }
 
 /** Ends a stream: open calls are closed as interrupted. Returns its statistics. */
@@ -971,8 +1070,10 @@ export interface EndRequest {
 }
 
 /**
- * Sends something to the agent of a stream, over the connection of the stream's publisher. Experimental: every
- * tap     of this version refuses it.
+ * Sends something to the agent of a stream, over the connection of the stream's publisher, which must have said
+ * `toAgent`. Notices say who has sent it: `send`, and then `send-delivered` or `send-failed`. It is refused with
+ * `already-answered` if it responds to a request that was answered. To answer what an agent asks, send `answer`;
+ * to     prompt an agent, `send`: they are given to the agent once.
  */
 export interface ToAgentRequest {
   op: "to-agent";
@@ -985,8 +1086,75 @@ export interface ToAgentRequest {
   /** Id of the request; the reply repeats it. */
   id?: string | number;
   stream: string;
-  /** Any JSON value. The daemon does not read it. */
+  /** Any JSON value. Of an object, `line` and `answers` are read, as in the frame that the publisher gets. */
   payload: unknown;
+  /** Who sends it, as the client calls them. The daemon adds how it came. */
+  by?: string;
+}
+
+/** Answers what an agent asks. The first answer wins; others are refused with `already-answered`. */
+export interface AnswerRequest {
+  op: "answer";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
+  /** Id of the request; the reply repeats it. */
+  id?: string | number;
+  permissionId: string;
+  /** The stream of the question, if several streams have one with this id. */
+  stream?: string;
+  outcome: "allowed" | "answered" | "cancelled" | "denied";
+  /**
+   * One of the offered options. Default: the option of the outcome that holds for this request alone, or with
+   * `remember` the one that also holds for later requests.
+   */
+  optionId?: string;
+  remember?: boolean;
+  /**
+   * With `answered`: answer to each question, a string or a list of strings, by the question's `id`, or by its
+   * text if it has none; or the content of the form.
+   */
+  answers?: Record<string, unknown>;
+  /** With `denied`: the reason, for the agent. */
+  message?: string;
+  /** Who answers, as the client calls them. The daemon adds how the answer came. */
+  by?: string;
+}
+
+/** Sends a prompt to the agent of a session; in mid-turn, it steers the agent. */
+export interface SendRequest {
+  op: "send";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
+  /** Id of the request; the reply repeats it. */
+  id?: string | number;
+  session: string;
+  text: string;
+  /** Chosen by the client: a prompt that is sent again with the same key is not given to the agent again. */
+  key?: string;
+  by?: string;
+}
+
+/** Interrupts the turn of a session. */
+export interface InterruptRequest {
+  op: "interrupt";
+  /**
+   * The release of tooltap whose frames the client writes, such as `0.2.0`. If it is newer than the daemon, keys
+   * that the daemon does not know have no effect; the `daemon` of the `welcome` frame tells the client which one
+   * it talks to.
+   */
+  speaks?: string;
+  /** Id of the request; the reply repeats it. */
+  id?: string | number;
+  session: string;
+  by?: string;
 }
 
 /** Deletes an ended session: its events and their bodies. Returns the number of events. */
@@ -1088,7 +1256,7 @@ export interface Ingest extends ClientStruct {
    * unless the stream contains that message.
    */
   prompt?: string;
-  /** The publisher answers `to-agent` frames. With `tapped` framing only. Experimental. */
+  /** The publisher can write to its agent: it gets `to-agent` frames, and answers them. With `tapped` framing only. */
   toAgent?: boolean;
   /** With raw framing, for a stream that exists: how many lines the daemon has; the bytes start after them. */
   from?: number;
@@ -1177,15 +1345,14 @@ export interface Suspended {
 }
 
 /**
- * Something for the agent, from a client that sent the request `to-agent`. Only publishers whose `ingest` frame
- * has     `toAgent` get it. They answer with the line `{"op":"to-agent","id":…}`, or with `"refused":"<why>"` in
- * it as well.     Experimental.
+ * Something for the agent. Only publishers whose `ingest` frame has `toAgent` get it. They answer with the line
+ * `{"op":"to-agent","id":…}` once the agent has it, or with `"refused":"<why>"` in it if it never will.
  */
 export interface ToAgent {
   op: "to-agent";
   /** Distinguishes the frames of one connection; the answer repeats it. */
   id: number;
-  /** As in the request. */
+  /** A `ForAgent`, or whatever a client sent with the request `to-agent`. */
   payload: unknown;
 }
 
@@ -1337,6 +1504,8 @@ export interface Session {
   pinned?: boolean;
   /** As the agent states it, or else an estimate. */
   costUsd?: number;
+  /** Only without `costUsd`: the cost of those tokens whose cost is known, as the agent states it, or an estimate. */
+  knownCostUsd?: number;
   /** The agent states no cost; the daemon has computed it from the prices of the models. */
   costEstimated?: boolean;
   /** The models whose prices the estimate uses, as `provider/model`, separated by commas. */
@@ -1464,6 +1633,11 @@ export interface ChangedFile {
   path: string;
   /** The folder of the project of one of these sessions. */
   project?: string;
+  /**
+   * The folder of the worktree in which it lies, if that is in a hidden folder of the project, and the session was
+   * started there. The same file in two worktrees is two files.
+   */
+  worktree?: string;
   sessions: number;
   /** Providers of these sessions, the one with the most changes first. */
   agents: string[];
@@ -1490,6 +1664,11 @@ export interface ChangedFilesResult {
    * most 500, and none of what an older version has ingested.
    */
   complete: boolean;
+  /**
+   * Number of sessions that an older version has ingested without counting their files: `tooltap journal repair`
+   * counts them. Absent if there are none.
+   */
+  uncounted?: number;
 }
 
 /** An event that matches the query. */
@@ -1685,6 +1864,58 @@ export interface OpenPermission {
   /** Each `{id, name, kind}`. */
   options?: Record<string, unknown>[];
   questions?: Record<string, unknown>[];
+  /** No request was seen: the question follows from the call, whose tool asks a person. */
+  fromCall?: boolean;
+  /** A hook of the agent has asked. */
+  fromHook?: boolean;
+}
+
+/** What a session waits for: a permission, an answer to questions, or a form. */
+export interface Waiting {
+  session: string;
+  /** Title of the session. */
+  title?: string;
+  project?: string;
+  cwd?: string;
+  provider: string;
+  stream: string;
+  /** The `seq` of the event that asks. */
+  seq: number;
+  permissionId?: string;
+  type: "elicitation" | "permission" | "question";
+  callId?: string;
+  /** The canonical tool, or the provider's name unchanged. */
+  name?: string;
+  callTitle?: string;
+  preview?: string;
+  /**
+   * Each `{id, name, kind}`; where the choice holds for later requests, also `remembers`: a sentence that says for
+   * which.
+   */
+  options?: Record<string, unknown>[];
+  /** Whether `answer` reaches the agent now. */
+  answerable?: boolean;
+  /** Why `answer` does not reach the agent: one sentence. */
+  whyNot?: string;
+  questions?: Record<string, unknown>[];
+  /** When it was asked, in milliseconds since the epoch. */
+  since?: number;
+  /** The subagent that asks; absent for the main agent. */
+  agent?: string;
+  /** No request was seen: the question follows from the call, whose tool asks a person. */
+  fromCall?: boolean;
+  /**
+   * False if the session only may be waiting: the call has been open for long, its session file states no request,
+   * and its tool may ask for a permission.
+   */
+  certain?: boolean;
+}
+
+/** What waits for a person: what is certain first, and then what has waited longest. */
+export interface WaitingResult {
+  waiting: Waiting[];
+  /** False if there is more than fits into a reply. */
+  complete: boolean;
 }
 
 /** Open calls and pending permissions, oldest first. */
@@ -1719,6 +1950,7 @@ export interface EndedCall {
   outcome: "cancelled" | "completed" | "denied" | "failed" | "interrupted";
   /** Why it did not complete: the beginning of `errorMessage`, as one line. */
   error?: string;
+  /** As the agent states it, or by the times of the call and its result. */
   durationMs?: number;
   /** The subagent that made the call; absent for the main agent. */
   agent?: string;
@@ -1784,6 +2016,34 @@ export interface RereadResult {
 
 /** The publisher has taken it for the agent. */
 export interface ToAgentResult {
+}
+
+/** The answer was the first, and is journaled. */
+export interface AnswerResult {
+  session: string;
+  stream: string;
+  /** The `seq` of the event that asks. */
+  seq: number;
+  permissionId: string;
+  outcome: "allowed" | "answered" | "cancelled" | "denied";
+  /** The option that was chosen. */
+  optionId?: string;
+  /** What will be allowed, or denied, from now on. */
+  remembers?: string;
+  by: string;
+  /** When it was journaled, in milliseconds since the epoch. */
+  ts: number;
+  /** Whether the agent has got it. If not, it is sent again when the stream's publisher is back. */
+  delivered: boolean;
+}
+
+/** The prompt or interrupt is journaled. */
+export interface SendResult {
+  session: string;
+  stream: string;
+  id: string;
+  /** Whether the agent has got it. If not, it is sent again when the stream's publisher is back. */
+  delivered: boolean;
 }
 
 /** The daemon answers. */
@@ -2243,6 +2503,7 @@ export interface Results {
   event: EventResult;
   calls: CallsResult;
   "ended-calls": EndedCallsResult;
+  waiting: WaitingResult;
   output: OutputResult;
   end: Statistics;
   remove: RemoveResult;
@@ -2250,5 +2511,8 @@ export interface Results {
   reread: RereadResult;
   store: StoreResult;
   "to-agent": ToAgentResult;
+  answer: AnswerResult;
+  send: SendResult;
+  interrupt: SendResult;
   ping: PingResult;
 }

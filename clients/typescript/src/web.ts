@@ -1,7 +1,7 @@
 // The client over HTTP, for browsers and every runtime with `fetch`. See README.md for examples.
 
 import { ConnectError, DaemonError, DisconnectedError } from "./errors.js";
-import type { AnyDisplayEvent, AnyEvent, Results } from "./schema.js";
+import type { AnswerRequest, AnyDisplayEvent, AnyEvent, InterruptRequest, Results, SendRequest } from "./schema.js";
 import { EventStream, type Lines, type StreamOptions } from "./stream.js";
 
 export * from "./errors.js";
@@ -60,10 +60,41 @@ export function stats(gateway: Gateway = {}): Promise<Record<string, unknown>> {
   return get(gateway, "/api/stats", {});
 }
 
+/** `GET /api/waiting`: what waits for a person. */
+export function waiting(
+  gateway: Gateway = {},
+  query: { session?: readonly string[]; provider?: readonly string[]; project?: readonly string[]; mayAfter?: number } = {},
+): Promise<Results["waiting"]> {
+  return get(gateway, "/api/waiting", query);
+}
+
+type Fields<Frame> = Omit<Frame, "op" | "id" | "speaks">;
+
+/** `POST /api/answer`: throws a `DaemonError` with the code `already-answered` if another answer was first. */
+export function answer(gateway: Gateway, fields: Fields<AnswerRequest>): Promise<Results["answer"]> {
+  return post(gateway, "/api/answer", fields);
+}
+
+/** `POST /api/send`: a prompt for the agent of a session. */
+export function send(gateway: Gateway, fields: Fields<SendRequest>): Promise<Results["send"]> {
+  return post(gateway, "/api/send", fields);
+}
+
+/** `POST /api/interrupt`: interrupts the turn of a session. */
+export function interrupt(gateway: Gateway, fields: Fields<InterruptRequest>): Promise<Results["interrupt"]> {
+  return post(gateway, "/api/interrupt", fields);
+}
+
 type Query = Record<string, string | number | boolean | readonly string[] | null | undefined>;
 
 async function get<Result>(gateway: Gateway, path: string, query: Query): Promise<Result> {
   const response = await fetched(gateway, path, query, {});
+  return (await response.json()) as Result;
+}
+
+async function post<Result>(gateway: Gateway, path: string, fields: object): Promise<Result> {
+  const headers = { "Content-Type": "application/json" };
+  const response = await fetched(gateway, path, {}, headers, { method: "POST", body: JSON.stringify(fields) });
   return (await response.json()) as Result;
 }
 
@@ -73,7 +104,7 @@ async function fetched(
   path: string,
   query: Query,
   headers: Record<string, string>,
-  signal?: AbortSignal,
+  options: { method?: string; body?: string; signal?: AbortSignal } = {},
 ): Promise<Response> {
   const { location } = globalThis as { location?: { origin: string } };
   const address = new URL(path, url ?? location?.origin);
@@ -89,9 +120,9 @@ async function fetched(
   }
   let response: Response;
   try {
-    response = await fetch(address, { headers, ...(signal ? { signal } : {}) });
+    response = await fetch(address, { headers, ...options });
   } catch {
-    signal?.throwIfAborted();
+    options.signal?.throwIfAborted();
     throw new ConnectError(`no daemon answers at ${address.origin}; start one with \`tooltap serve --web\``);
   }
   if (!response.ok) {
@@ -128,8 +159,17 @@ class Messages implements Lines {
     signal?.addEventListener("abort", abort);
     controller.signal.addEventListener("abort", () => signal?.removeEventListener("abort", abort));
     const headers = { Accept: "text/event-stream" };
-    const response = await fetched(gateway, "/api/events", { ...query, after }, headers, controller.signal);
-    return new Messages(dataOf(response), controller);
+    const life = new Life(controller);
+    try {
+      const response = await fetched(gateway, "/api/events", { ...query, after }, headers, {
+        signal: controller.signal,
+      });
+      return new Messages(dataOf(response, life), controller);
+    } catch (error) {
+      life.end();
+      signal?.throwIfAborted();
+      throw controller.signal.aborted ? new ConnectError("the daemon does not answer") : error;
+    }
   }
 
   async line(): Promise<string> {
@@ -146,8 +186,52 @@ class Messages implements Lines {
   }
 }
 
+/** Milliseconds between two heartbeats, until the first one says it. */
+const PERIOD = 15_000;
+/** Periods of silence after which a connection counts as dead: after sleep, or in a tunnel that is stuck. */
+const SILENT = 3;
+
+/** Aborts a connection that is dead, and in a browser one that is late when the page wakes up. */
+class Life {
+  private period = PERIOD;
+  private heard = Date.now();
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly scope = globalThis as unknown as EventTarget & { document?: EventTarget & { hidden: boolean } };
+
+  constructor(private readonly controller: AbortController) {
+    this.scope.addEventListener?.("online", this.abort);
+    this.scope.document?.addEventListener("visibilitychange", this.look);
+    controller.signal.addEventListener("abort", () => this.end());
+    this.hear();
+  }
+
+  hear(line = ""): void {
+    if (line.startsWith('{"op":"heartbeat"')) {
+      this.period = 1_000 * (JSON.parse(line) as { period: number }).period;
+    }
+    this.heard = Date.now();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(this.abort, SILENT * this.period);
+    (this.timer as { unref?: () => void }).unref?.();
+  }
+
+  end(): void {
+    clearTimeout(this.timer);
+    this.scope.removeEventListener?.("online", this.abort);
+    this.scope.document?.removeEventListener("visibilitychange", this.look);
+  }
+
+  private readonly abort = (): void => this.controller.abort();
+
+  private readonly look = (): void => {
+    if (!this.scope.document?.hidden && Date.now() - this.heard > 1.5 * this.period) {
+      this.abort();
+    }
+  };
+}
+
 /** The content of the `data:` lines, without a last line that is incomplete. */
-async function* dataOf(response: Response): AsyncGenerator<string> {
+async function* dataOf(response: Response, life: Life): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   const reader = response.body!.getReader();
   let rest: string[] = [];
@@ -157,6 +241,7 @@ async function* dataOf(response: Response): AsyncGenerator<string> {
       if (done) {
         return;
       }
+      life.hear();
       const [first = "", ...following] = decoder.decode(value, { stream: true }).split("\n");
       rest.push(first);
       if (following.length > 0) {
@@ -164,6 +249,7 @@ async function* dataOf(response: Response): AsyncGenerator<string> {
         rest = [lines.pop() ?? ""];
         for (const line of lines) {
           if (line.startsWith("data: ")) {
+            life.hear(line.slice(6));
             yield line.slice(6);
           }
         }
@@ -171,5 +257,7 @@ async function* dataOf(response: Response): AsyncGenerator<string> {
     }
   } catch {
     // a broken connection counts as its end
+  } finally {
+    life.end();
   }
 }

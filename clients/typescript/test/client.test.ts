@@ -91,7 +91,7 @@ test("nothing is sent to the socket of another user", { skip: process.geteuid?.(
 
 test("where nobody listens it says what to do", async () => {
   const path = join(daemon.folder, "none.sock");
-  const expected = new ConnectError(`no daemon is listening at ${path}; start one with \`tooltap serve\``);
+  const expected = new ConnectError(`no daemon is listening at ${path}; start one with \`tooltap up\``);
 
   await assert.rejects(texts(subscribe({ path })), expected);
   await assert.rejects(request({ op: "ping" }, path), expected);
@@ -125,6 +125,30 @@ test("a daemon of another release learns which one the client speaks", async () 
       server.close();
     }
   }
+});
+
+test("the loser of an answer hears who was first", async () => {
+  const path = join(daemon.folder, "answers.sock");
+  const asked: unknown[] = [];
+  const server = createServer((socket) => {
+    socket.write(JSON.stringify({ op: "welcome", protocol: 1, daemon: `tooltap/${RELEASE}`, journal: "j" }) + "\n");
+    socket.once("data", (line) => {
+      asked.push(JSON.parse(String(line)));
+      const error = { code: "already-answered", message: "bob answered 3 s ago: denied" };
+      const reply = asked.length === 1 ? { ok: true, result: { delivered: true } } : { ok: false, error };
+      socket.end(JSON.stringify({ op: "reply", id: 1, ...reply }) + "\n");
+    });
+  });
+  await once(server.listen(path), "listening");
+  try {
+    const { delivered } = await request({ op: "answer", permissionId: "p", outcome: "allowed", remember: true }, path);
+    assert.equal(delivered, true);
+    const late = request({ op: "answer", permissionId: "p", outcome: "denied" }, path);
+    await assert.rejects(late, new DaemonError("already-answered", "bob answered 3 s ago: denied"));
+  } finally {
+    server.close();
+  }
+  assert.deepEqual(asked[0], { op: "answer", id: 1, permissionId: "p", outcome: "allowed", remember: true });
 });
 
 test("requests", async () => {

@@ -7,18 +7,23 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { text as textOf } from "node:stream/consumers";
 import { after, before, test } from "node:test";
 
 import {
   ConnectError,
   DaemonError,
+  answer,
   event,
+  interrupt,
   isCall,
   isGap,
+  send,
   sessions,
   stats,
   subscribe,
   type SubscribeOptions,
+  waiting,
 } from "../src/web.js";
 import { Daemon } from "./daemon.js";
 import { CALL, texts } from "./items.js";
@@ -107,6 +112,70 @@ test("where no daemon answers it says what to do", async () => {
   const nobody = new ConnectError(`no daemon answers at ${url}; start one with \`tooltap serve --web\``);
   await assert.rejects(sessions({ url }), nobody);
   await assert.rejects(texts(subscribe({ url })), nobody);
+});
+
+test("answers, prompts and interrupts are posted, and the loser hears who was first", async () => {
+  const posted: unknown[] = [];
+  const other = createServer(async (request, response) => {
+    const body = JSON.parse(await textOf(request)) as { permissionId?: string };
+    posted.push([request.method, request.url, request.headers.authorization, request.headers["content-type"], body]);
+    const isFirst = body.permissionId !== "late";
+    const refusal = { error: { code: "already-answered", message: "bob answered 3 s ago: denied" } };
+    response.writeHead(isFirst ? 200 : 409).end(JSON.stringify(isFirst ? { delivered: true } : refusal));
+  });
+  await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+  const gateway = { url: `http://127.0.0.1:${(other.address() as AddressInfo).port}`, token: "t" };
+
+  const { delivered } = await answer(gateway, { permissionId: "p", outcome: "denied", message: "no" });
+  assert.equal(delivered, true);
+  assert.equal((await send(gateway, { session: "s", text: "go on" })).delivered, true);
+  assert.equal((await interrupt(gateway, { session: "s" })).delivered, true);
+  await assert.rejects(
+    answer(gateway, { permissionId: "late", outcome: "allowed" }),
+    new DaemonError("already-answered", "bob answered 3 s ago: denied"),
+  );
+  other.close();
+
+  const head = (path: string) => ["POST", path, "Bearer t", "application/json"];
+  assert.deepEqual(posted, [
+    [...head("/api/answer"), { permissionId: "p", outcome: "denied", message: "no" }],
+    [...head("/api/send"), { session: "s", text: "go on" }],
+    [...head("/api/interrupt"), { session: "s" }],
+    [...head("/api/answer"), { permissionId: "late", outcome: "allowed" }],
+  ]);
+});
+
+test("what waits", async () => {
+  const found = await waiting({ url: daemon.url!, token: daemon.token }, { session: ["a", "b"] });
+  assert.deepEqual(found, { waiting: [], complete: true });
+});
+
+test("a connection without heartbeats counts as dead, and the next one goes on after the last event", async () => {
+  const asked: (string | null)[] = [];
+  const silent = createServer((request, response) => {
+    asked.push(new URL(request.url!, "http://x").searchParams.get("after"));
+    const frames = [
+      '{"op":"heartbeat","period":0.05}',
+      '{"op":"subscribed","after":0,"journal":"j","oldest":1,"latest":9}',
+      `{"seq":${asked.length},"kind":"message","text":"said ${asked.length}"}`,
+    ];
+    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    response.write(frames.map((frame) => `data: ${frame}\n\n`).join("")); // and nothing more
+  });
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+
+  const found: unknown[] = [];
+  for await (const item of subscribe({ url, after: "start" })) {
+    if (found.push(isGap(item) ? "gap" : item.seq) === 2) {
+      break;
+    }
+  }
+  silent.close();
+  silent.closeAllConnections();
+
+  assert.deepEqual(found, [1, 2]);
+  assert.deepEqual(asked, ["start", "j:1"]);
 });
 
 test("the example prints every shell command", async () => {

@@ -5,16 +5,33 @@ from __future__ import annotations
 import socket
 import threading
 from pathlib import Path
+from typing import Any, assert_type, get_args
 
+import anyio
 import orjson
 import pytest
 
+from tests.cli.control.scripted import scripted
 from tests.daemon.events import commit, message
 from tests.daemon.running import running
 from tooltap import __version__
+from tooltap.daemon.client.asynchronous import connect, request
 from tooltap.daemon.client.blocking import ask
 from tooltap.daemon.client.discovery import DaemonError, DisconnectedError
-from tooltap.protocol.frames import ErrorFrame, Reply, Welcome, encode_frame
+from tooltap.protocol.frames import (
+    AnswerRequest,
+    ClientFrame,
+    ErrorFrame,
+    EventRequest,
+    Reply,
+    RequestFor,
+    SendRequest,
+    SessionsRequest,
+    StatsRequest,
+    Welcome,
+    encode_frame,
+)
+from tooltap.protocol.replies import RESULTS, AnswerResult, SendResult, SessionsResult
 
 WELCOME = encode_frame(Welcome(protocol=1, schema=2, daemon="tooltap/9", journal="j", oldest=1, latest=0))
 ENDING = encode_frame(ErrorFrame(code="internal", message="the daemon ends"))
@@ -28,6 +45,61 @@ def test_ask(tmp_path: Path) -> None:
         assert len(ask("sessions", path=daemon.path, before=None)["sessions"]) == 1  # as if it were not there
         with pytest.raises(DaemonError, match="there is no event 9"):
             ask("event", path=daemon.path, seq=9)
+
+
+def test_a_struct_is_answered_by_the_struct_of_its_result(tmp_path: Path) -> None:
+    """mypy checks that the attributes are known."""
+    with running(tmp_path) as daemon:
+        daemon.commit(commit(message("one")))
+
+        found = ask(SessionsRequest(limit=1), path=daemon.path)
+        assert_type(found, SessionsResult)
+        assert [one.events for one in found.sessions] == [1]
+        assert ask(EventRequest(seq=1), path=daemon.path).event["text"] == "one"
+        assert isinstance(ask(StatsRequest(), path=daemon.path), dict)
+        with pytest.raises(DaemonError, match="there is no event 9"):
+            ask(EventRequest(seq=9), path=daemon.path)
+
+
+def test_answers_prompts_and_interrupts(tmp_path: Path) -> None:
+    """Of a scripted daemon: which keys the structs and keywords become, and what comes back."""
+    with scripted(tmp_path) as script:
+        answered = ask(AnswerRequest(permission_id="p1", outcome="denied", message="no"), path=script.path)
+        assert_type(answered, AnswerResult)
+        assert (answered.by, answered.delivered) == ("alice in the terminal", True)
+        assert script.only("answer") == {"permissionId": "p1", "outcome": "denied", "message": "no"}
+        sent = anyio.run(_send, script.path)
+        assert (sent.id, sent.delivered) == ("i", True)
+        assert script.only("send") == {"session": "0a-shop", "text": "go on", "key": "k"}
+        assert ask("interrupt", path=script.path, session="0a-shop")["delivered"]
+        assert script.only("interrupt") == {"session": "0a-shop"}
+        script.errors["answer"] = "already-answered", "bob answered 3 s ago: denied"
+        with pytest.raises(DaemonError, match="bob answered 3 s ago: denied") as raised:
+            ask("answer", path=script.path, permissionId="p1", outcome="allowed")
+        assert raised.value.code == "already-answered"
+
+
+async def _send(path: Path) -> SendResult:
+    return await request(SendRequest(session="0a-shop", text="go on", key="k"), path=path)
+
+
+async def _asynchronously(path: Path) -> int:
+    async with connect(path) as client:
+        pages = await client.request(SessionsRequest()), await request(SessionsRequest(), path=path)
+    return sum(len(one.sessions) for one in pages)
+
+
+def test_requests_are_answered_so_too(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        daemon.commit(commit(message("one")))
+        assert anyio.run(_asynchronously, daemon.path) == 2
+
+
+def test_every_request_names_its_result() -> None:
+    for one in get_args(ClientFrame):
+        if issubclass(one, RequestFor):
+            [base] = one.__orig_bases__
+            assert get_args(base)[0] in (RESULTS.get(one.__struct_config__.tag), dict[str, Any])
 
 
 def test_full_daemon_is_explained(tmp_path: Path) -> None:

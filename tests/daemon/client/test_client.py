@@ -55,7 +55,7 @@ async def test_missing_daemon_is_explained(tmp_path: Path) -> None:
     with pytest.raises(ConnectError) as raised:
         await request("ping", path=path)
 
-    assert str(raised.value) == f"no daemon is listening at {path}; start one with `tooltap serve`"
+    assert str(raised.value) == f"no daemon is listening at {path}; start one with `tooltap up`"
 
 
 async def test_other_server_is_explained(tmp_path: Path) -> None:

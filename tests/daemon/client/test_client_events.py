@@ -170,7 +170,7 @@ async def test_missing_daemon_is_explained(tmp_path: Path, take: Take) -> None:
     with pytest.raises(ConnectError) as raised:
         await take(subscribe(path=path), None)
 
-    assert str(raised.value) == f"no daemon is listening at {path}; start one with `tooltap serve`"
+    assert str(raised.value) == f"no daemon is listening at {path}; start one with `tooltap up`"
 
 
 async def test_refused_subscription_raises(daemon: Running, take: Take) -> None:
