@@ -23,7 +23,8 @@ ADDRESSES = (
     *("/", "/events/1", "/cards", "/cards/1", "/live", "/logins", "/nothing"),
     *("/api/events", "/api/events/1", "/api/sessions", "/api/stats", "/api/logins", "/metrics"),
 )
-CHANGES = ("/pass", "/login", "/api/logins", "/logins/end", "/preferences")
+TELLING = ("/api/answer", "/api/send", "/api/interrupt")
+CHANGES = ("/pass", "/login", "/api/logins", "/logins/end", "/preferences", *TELLING)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -120,6 +121,7 @@ def test_secret_and_passes_never_leave_the_origin(site: Site, page: Page, hostil
 
 
 ATTEMPTS = """
+const ANSWER = '{"permissionId":"p","outcome":"allowed"}';
 const refused = (path, options) => fetch(URL_OF + path, {credentials: "include", ...options})
     .then(answer => answer.type === "opaque" ? "opaque" : answer.text(), () => "refused");
 const streamed = new Promise(resolve => {
@@ -136,6 +138,10 @@ window.outcome = Promise.all([
     refused("/", {headers: {"Tooltap-Page": "guess"}}),
     refused("/static/origin.js"),
     refused("/api/logins", {method: "POST"}),
+    refused("/api/answer", {method: "POST", body: ANSWER}),
+    refused("/api/answer", {method: "POST", body: ANSWER, headers: {"Content-Type": "application/json"}}),
+    refused("/api/send", {method: "POST", body: '{"session":"s","text":"x"}', mode: "no-cors"}),
+    refused("/api/answer?permissionId=p&outcome=allowed"),
     import(URL_OF + "/static/origin.js").then(() => "imported", () => "refused"),
     streamed,
     posted.then(() => "refused"),
@@ -154,7 +160,7 @@ def test_hostile_page_gets_nothing(site: Site, page: Page, hostile: Hostile, hos
     outcome = page.evaluate("window.outcome")
     frames = [frame.content() for frame in page.frames]
 
-    assert outcome == ["refused"] * 8
+    assert outcome == ["refused"] * 12
     assert len(frames) == 3
     assert not [one for one in frames if SECRET in one]
     site.open(page, f"{site.url}/events?stream=attacked")  # it is still logged in

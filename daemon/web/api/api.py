@@ -15,8 +15,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from tooltap.daemon.journal.interface import Journal
-from tooltap.daemon.show.skins.display import display_body
+from tooltap.daemon.journal.interface import Journal, JournalError
+from tooltap.daemon.sessions.listing import RUNNING, SessionFilter
+from tooltap.daemon.show.skins.display import CallTimes, display_body
 from tooltap.daemon.web.api.metrics import CONTENT_TYPE, exposition
 from tooltap.daemon.web.api.outputs import open_output
 from tooltap.daemon.web.http.feed import EventStream, messages
@@ -29,6 +30,7 @@ from tooltap.daemon.web.http.requests import (
     cursor_of,
     error_response,
     json_response,
+    parse_body,
     parse_query,
     status_of,
 )
@@ -36,6 +38,7 @@ from tooltap.daemon.web.http.services import Services
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
+    AnswerRequest,
     ChangedFilesRequest,
     EndedCallsRequest,
     ErrorFrame,
@@ -43,13 +46,16 @@ from tooltap.protocol.frames import (
     FilesRequest,
     Form,
     Gap,
+    InterruptRequest,
     Live,
     OutputRequest,
     SearchRequest,
+    SendRequest,
     SessionsRequest,
     StatsRequest,
     Subscribe,
     UsageRequest,
+    WaitingRequest,
     decode_daemon_frame,
 )
 from tooltap.protocol.frames import Request as ClientRequest
@@ -88,6 +94,10 @@ def routes(services: Services, logins: Logins, new_link: Callable[[], str]) -> l
         Route("/api/files", api.changed_files),
         Route("/api/search", api.search),
         Route("/api/calls", api.calls),
+        Route("/api/waiting", api.waiting),
+        Route("/api/answer", api.answer, methods=["POST"]),
+        Route("/api/send", api.send, methods=["POST"]),
+        Route("/api/interrupt", api.interrupt, methods=["POST"]),
         Route("/api/usage", api.usage),
         Route("/api/events", api.events),
         Route("/api/events/{seq}", api.event),
@@ -122,6 +132,18 @@ class _Api:
 
     async def calls(self, request: Request) -> Response:
         return await self._ask(_query(request, EndedCallsRequest, id=None))
+
+    async def waiting(self, request: Request) -> Response:
+        return await self._ask(_query(request, WaitingRequest, id=None))
+
+    async def answer(self, request: Request) -> Response:
+        return await self._tell(request, AnswerRequest)
+
+    async def send(self, request: Request) -> Response:
+        return await self._tell(request, SendRequest)
+
+    async def interrupt(self, request: Request) -> Response:
+        return await self._tell(request, InterruptRequest)
 
     async def usage(self, request: Request) -> Response:
         return await self._ask(_query(request, UsageRequest, id=None))
@@ -176,7 +198,23 @@ class _Api:
 
     async def metrics(self, request: Request) -> Response:
         _query(request, Nothing)
-        return Response(exposition(await self._services.statistics()), media_type=CONTENT_TYPE)
+        statistics = await self._services.statistics()
+        try:
+            counts = (await self._services.journal.count_sessions(SessionFilter(status=RUNNING)))["status"]
+            going_on = {status: counts.get(status, 0) for status in RUNNING}
+        except JournalError:  # its server is away: the other figures are known
+            going_on = {}
+        return Response(exposition(statistics, going_on), media_type=CONTENT_TYPE)
+
+    async def _tell(self, request: Request, kind: type[AnswerRequest | SendRequest | InterruptRequest]) -> Response:
+        """Tell an agent something. Who does is known of a browser; a program says it in `by`."""
+        _query(request, Nothing)
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise WebError(415, "bad-body", "the body is a JSON object, with `Content-Type: application/json`")
+        told = parse_body(await request.body(), kind, id=None)
+        login = request.scope[LOGIN]
+        told.by = f"{told.by or 'a program'}, over HTTP" if login is None else self._logins.words(login)
+        return await self._ask(told)
 
     async def _ask(self, request: ClientRequest) -> Response:
         reply = await self._services.requests.reply_to(request)
@@ -283,8 +321,12 @@ async def page_before(journal: Journal, before: int, wanted: Filter, form: Form,
         found, before = await journal.read_back(before, wanted, limit=page.left)
         for first, last in journal.corrupt.within(before, min(end, journal.latest)):
             page.add_gap(first, last, "corrupt")
+        times = CallTimes()
+        for stored in found if form == "display" else ():
+            if stored.head.kind == "tool-call":
+                times.note(stored.head.key, stored.head.ts)
         for stored in found:
-            body = display_body(stored.body) if form == "display" else stored.body
+            body = display_body(stored.body, times) if form == "display" else stored.body
             if body is not None:
                 page.add(with_seq(stored.seq, body))
                 if page.full:

@@ -5,7 +5,7 @@ No label has a value from outside (a session, a stream, a tool), because the num
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
@@ -20,8 +20,9 @@ class Metric(NamedTuple):
     samples: list[tuple[Labels, float]]
 
 
-def exposition(statistics: dict[str, Any]) -> str:
-    return "".join(line + "\n" for metric in _metrics(statistics) for line in _lines(metric))
+def exposition(statistics: dict[str, Any], going_on: Mapping[str, int]) -> str:
+    """`going_on`: status -> number of sessions that run or wait; empty if they cannot be counted."""
+    return "".join(line + "\n" for metric in _metrics(statistics, going_on) for line in _lines(metric))
 
 
 def _lines(metric: Metric) -> Iterator[str]:
@@ -37,7 +38,7 @@ def _escape(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-def _metrics(statistics: dict[str, Any]) -> Iterable[Metric]:
+def _metrics(statistics: dict[str, Any], going_on: Mapping[str, int]) -> Iterable[Metric]:
     yield Metric("info", "gauge", "The daemon.", [({"version": statistics["version"]}, 1)])
     for group, table in _FIGURES.items():
         figures = statistics.get(group) if group else statistics
@@ -46,6 +47,8 @@ def _metrics(statistics: dict[str, Any]) -> Iterable[Metric]:
                 yield Metric(name, kind, words, [({}, figures[key] * factor)])
     streams = [({"state": state}, number) for state, number in statistics["streams"].items()]
     yield Metric("streams", "gauge", "Streams that the journal knows, by state.", streams)
+    sessions: list[tuple[Labels, float]] = [({"status": status}, number) for status, number in going_on.items()]
+    yield Metric("sessions", "gauge", "Sessions that run or wait for a person, by status.", sessions)
     subscribers = statistics["subscribers"]
     yield Metric("subscribers", "gauge", "Subscriptions.", [({}, len(subscribers))])
     behind = sum(one["behind"] for one in subscribers)

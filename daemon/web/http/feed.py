@@ -5,7 +5,8 @@ reads the journal at the reader's pace.
 
 `EventStream` is the form that a browser's `EventSource` reads. An event is a message with its `seq` as `id`, so a
 browser that reconnects sends its cursor by itself. A control frame is a message with the frame's name as `event`;
-`live` and `at` have an `id`, too, because they are cursors.
+`live` and `at` have an `id`, too, because they are cursors. `heartbeat` comes regularly, whatever else does: a reader
+that misses it knows that the connection is dead, of which TCP says nothing for minutes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
+from math import inf
 from typing import NamedTuple
 
 import anyio
@@ -23,6 +25,7 @@ from tooltap.daemon.hub import AT_INTERVAL, SUBSCRIBER_BYTES, Chunk, Hub, Subscr
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.web.http.requests import WebError, from_frame_error
 from tooltap.normalizers.core.items import Produced
+from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
     At,
     DaemonFrame,
@@ -160,9 +163,11 @@ class Feeds:
 
 
 HEARTBEAT = 15.0
-"""Seconds after which an idle feed is sent a comment."""
+"""Seconds between two heartbeats."""
 REGULAR_PERIOD = 1.0
 """Seconds between two calls of `regular`."""
+NO_EVENTS = Filter(session=("",))
+"""The filter of a response that only says what is regularly looked for: a subscription needs one."""
 RECONNECT_MS = 1_000
 """Milliseconds that a browser waits before it reconnects."""
 HEADERS = [
@@ -170,7 +175,6 @@ HEADERS = [
     (b"vary", b"accept"),
     (b"x-accel-buffering", b"no"),  # else nginx buffers events
 ]
-COMMENT = b":\n\n"
 
 
 class EventStream:
@@ -185,10 +189,15 @@ class EventStream:
         regular: Callable[[], Awaitable[bytes]] | None = None,
     ) -> None:
         self._feeds = feeds
-        self._period = HEARTBEAT if regular is None else min(HEARTBEAT, REGULAR_PERIOD)
+        self._period = inf if regular is None else REGULAR_PERIOD
         self._regular = regular
         self._frame = frame
         self._translate = translate
+
+    @classmethod
+    def of_state(cls, feeds: Feeds, regular: Callable[[], Awaitable[bytes]]) -> EventStream:
+        """Return a response of what `regular` returns alone."""
+        return cls(feeds, Subscribe(after="now", filter=NO_EVENTS), _nothing, regular)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises `WebError` and `JournalError` before anything is sent."""
@@ -204,18 +213,29 @@ class EventStream:
             await _send(send, b"", more=False)
 
     async def _serve(self, feed: Feed, send: Send) -> None:
-        sent_at = anyio.current_time()
+        due = anyio.current_time() + HEARTBEAT
         while True:
             arrived = None
-            with anyio.move_on_after(self._period):
+            with anyio.move_on_after(min(self._period, max(due - anyio.current_time(), 0.0))):
                 arrived = await feed.take()
             if arrived is not None and not arrived.data:
                 return
             body = b"" if arrived is None else await self._translate(arrived)
             body += b"" if self._regular is None else await self._regular()
-            if body or anyio.current_time() - sent_at >= HEARTBEAT:
-                await _send(send, body or COMMENT)
-                sent_at = anyio.current_time()
+            if anyio.current_time() >= due:
+                body += _heartbeat()
+                due = anyio.current_time() + HEARTBEAT
+            if body:
+                await _send(send, body)
+
+
+async def _nothing(_: Arrived) -> bytes:
+    return b""
+
+
+def _heartbeat() -> bytes:
+    """Make a heartbeat, with the seconds until the next one."""
+    return message(b"heartbeat", f'{{"op":"heartbeat","period":{HEARTBEAT}}}')
 
 
 def message(name: bytes, data: str, seq: int | None = None) -> bytes:

@@ -24,12 +24,17 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.sanitize import one_line
 from tooltap.daemon.system.tcp import is_address, is_loopback, without_port
 from tooltap.daemon.web.http.logins import Login, Logins, split_signature
 from tooltap.daemon.web.http.requests import error_response, json_response
 from tooltap.daemon.web.http.token import is_token
 
 NO_ENTRY = "this needs the link that `tooltap serve link` prints"
+OTHER_HOST = (
+    "the daemon does not know the host {}: name it in `hosts` of the table `[web]` of the configuration file, as in"
+    ' `hosts = ["laptop.example.org"]`, and restart the daemon'
+)
 TOKEN_IN_ADDRESS = (
     "a token in an address is not accepted: programs send it as `Authorization: Bearer TOKEN`, and browsers use the"
     " link that `tooltap serve link` prints"
@@ -39,10 +44,15 @@ OPEN_PATHS = ("/healthz",)
 OPEN_FOLDER = "/static/"
 """Folder served without a login: the static files of the login page. They are packaged, and the same for everybody."""
 ENTER, SIGN = "/login", "/pass"
+TELLING = ("/api/answer", "/api/send", "/api/interrupt")
+"""Addresses that tell an agent something. A browser proves its origin to them by the page's secret alone: a signature,
+which is in an address, does not suffice."""
 SECRET_HEADER = "tooltap-page"
 LOGIN = "tooltap.login"
 """Key of the scope: the login of the browser that asks; None if a program does, with the token."""
 FORM_BYTES = 65_536
+TELLING_BYTES = 1_048_576
+"""Maximum size of a request that is passed on to an agent, in bytes."""
 PATIENCE = 60.0
 """Timeout, in seconds, for a client that reads nothing or does not finish its request. A feed can resume afterwards."""
 SAFE_SITES = ("same-origin", "none")
@@ -107,24 +117,26 @@ class Guard:
         """Return a response; None if the application has answered."""
         headers = Headers(scope=scope)
         if not self._names_us(headers):
-            return error_response(403, "forbidden", NO_ENTRY)
+            return error_response(403, "forbidden", _why_not(headers))
         if not _is_from_here(headers):
             return await self._refused(scope, headers)
         path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
         target, query, given = split_signature(path, query)
-        login = self._login_of(headers, target, given)
+        is_telling = scope["path"] in TELLING
+        login = self._login_of(headers, target, "" if is_telling else given)
         is_entering = scope["path"] == ENTER and scope["method"] == "POST"
         is_open = is_entering or scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_FOLDER)
         if not is_open and login is None and not self._has_token(headers):
             return await self._refused(scope, headers)
         if scope["method"] == "POST":
+            most, what = (TELLING_BYTES, "request") if is_telling else (FORM_BYTES, "form")
             try:
                 with anyio.fail_after(self._patience):
-                    body = await _body(receive)
+                    body = await _body(receive, most)
             except TimeoutError:
-                return error_response(408, "timeout", "the form did not arrive in time", _CLOSE)
+                return error_response(408, "timeout", f"the {what} did not arrive in time", _CLOSE)
             except _TooLongError:
-                return error_response(413, "too-large", f"a form has at most {FORM_BYTES} bytes", _CLOSE)
+                return error_response(413, "too-large", f"a {what} has at most {most} bytes", _CLOSE)
             receive = _replay(body, receive)
         elif headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
             return error_response(400, "no-body", "only a form may have a body", _CLOSE)
@@ -185,6 +197,13 @@ class Guard:
         return next((login for login in found if login is not None), None)
 
 
+def _why_not(headers: Headers) -> str:
+    """Say why a request that does not name us is refused."""
+    hosts = headers.getlist("host")
+    name = one_line(without_port(hosts[0])) if len(hosts) == 1 else ""
+    return OTHER_HOST.format(name) if name else NO_ENTRY
+
+
 def _is_from_here(headers: Headers) -> bool:
     if any(site not in SAFE_SITES for site in headers.getlist("sec-fetch-site")):
         return False
@@ -219,15 +238,15 @@ def _with_headers(send: Send) -> Send:
 
 
 class _TooLongError(Exception):
-    """The form is too long."""
+    """The body is too long."""
 
 
-async def _body(receive: Receive) -> bytes:
-    """Read the body of a form; empty if the client has left."""
+async def _body(receive: Receive, most: int) -> bytes:
+    """Read a body of at most `most` bytes; empty if the client has left."""
     body = bytearray()
     while (message := await receive())["type"] != "http.disconnect":
         body += message["body"]
-        if len(body) > FORM_BYTES:
+        if len(body) > most:
             raise _TooLongError
         if not message["more_body"]:
             return bytes(body)

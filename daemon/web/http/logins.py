@@ -31,6 +31,7 @@ import msgspec
 from tooltap.daemon.config import Web
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.tcp import is_loopback
 from tooltap.daemon.web.http.requests import WebError
 from tooltap.traces.recording.whole_file import whole_file
 
@@ -215,6 +216,11 @@ class Logins:
             "used": self._clock() if self._scopes.get(login.id) else login.used,
             "ends": self.ends(login),
         }
+
+    def words(self, login: Login) -> str:
+        """Say which browser acts: `the page in Chrome 131 on Linux`, with its address if it is on another machine."""
+        where = "" if not login.address or is_loopback(login.address) else f", at {login.address}"
+        return f"the page in {_browser(login.agent)}{where}"
 
     def alive(self) -> list[Login]:
         """Drop expired logins, and return the others, least recently used first."""

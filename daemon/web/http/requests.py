@@ -71,6 +71,21 @@ def parse_query(query: bytes, kind: type[T], **more: Any) -> T:
         raise _mistake(sentence_of(str(error).replace(" | null`", "`"))) from None  # a query has no null
 
 
+def parse_body(body: bytes, kind: type[T], **more: Any) -> T:
+    """Parse a JSON object into a struct of this kind. `more`: keys that do not come from it. Raises `WebError`."""
+    try:
+        given = msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise WebError(400, "bad-body", "the body is not a JSON object, or too deep") from None
+    known = _keys(kind).keys() - more.keys()  # type: ignore[arg-type]  # a class is hashable
+    if unknown := sorted(given.keys() - known):
+        raise WebError(400, "bad-body", f"unknown key `{unknown[0][:100]}`; the keys here: {', '.join(sorted(known))}")
+    try:
+        return msgspec.convert(given | more, kind)
+    except msgspec.ValidationError as error:
+        raise WebError(400, "bad-body", sentence_of(str(error))) from None
+
+
 def cursor_of(text: str) -> str | int:
     """Parse a cursor: a `seq` becomes a number; `start`, `now` and `<journal>:<seq>` stay text."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= SEQ_DIGITS else text
@@ -99,6 +114,10 @@ STATUS = {
     "expired": 410,
     "corrupt": 410,
     "too-large": 413,
+    "already-answered": 409,
+    "ambiguous": 409,
+    "no-publisher": 409,
+    "refused": 409,
     "journal": 503,
     "no-index": 503,
     "internal": 500,

@@ -88,12 +88,14 @@ def test_filters_may_be_repeated(daemon: Running, browser: Browser) -> None:
 
 
 def test_pages_of_display_events(daemon: Running, browser: Browser) -> None:
-    daemon.commit(commit(message("m"), event(SessionEvent, state="started"), call("1", preview="ls")))
+    daemon.commit(commit(message("m"), event(SessionEvent, state="started"), call("1", preview="ls", ts=1_000)))
+    daemon.commit(commit(result("1", ts=3_500), base=1))
 
     shown = b",".join(socket_lines(daemon, **{"as": "display"}))
     assert b'{"events":[%b],' % shown in browser.get("/api/events?as=display").body
     back = browser.get("/api/events?as=display&before=now").json["events"]
-    assert [one["kind"] for one in back] == ["tool_use", "session", "text"]
+    assert [one["kind"] for one in back] == ["tool_result", "tool_use", "session", "text"]
+    assert back[0]["durationMs"] == 2_500
 
 
 def test_page_is_bounded_but_not_empty(tmp_path: Path) -> None:
@@ -188,7 +190,7 @@ def test_statistics_equal_those_of_the_socket(daemon: Running, browser: Browser)
         ("/api/events/1?seq=2", "unknown key `seq`; the keys here: view"),
         ("/api/sessions?limit=1001", "`limit`: expected `int` <= 1000"),
         ("/api/sessions?before=x", "`before`: expected `int"),
-        ("/api/stats?a=1", "unknown key `a`; the keys here: none"),
+        ("/api/stats?a=1", "unknown key `a`; the keys here: part"),
         ("/metrics?a=1", "unknown key `a`; the keys here: none"),
     ],
 )
@@ -270,6 +272,18 @@ def test_files_of_a_session(daemon: Running, browser: Browser) -> None:
     assert file["diff"] == "--- /dev/null\n+++ b//w/a b.py\n@@ -0,0 +1 @@\n+x\n"
     assert browser.get(f"{address}?path=b.py").status == 404
     assert browser.get("/api/sessions/none/files").status == 404
+
+
+def test_what_waits_for_a_person(daemon: Running, browser: Browser) -> None:
+    assert browser.get("/api/waiting").json == {"waiting": [], "complete": True}
+    daemon.commit(commit(call("c1", name="ExitPlanMode", preview="Do it", dialect="claude-transcript", ts=1_000)))
+    [one] = browser.get("/api/waiting?provider=gemini&mayAfter=0").json["waiting"]
+    assert (one["name"], one["type"], one["fromCall"], one["since"]) == ("ExitPlanMode", "permission", True, 1_000)
+    assert browser.get("/api/waiting?provider=claude").json["waiting"] == []
+    metrics = browser.get("/metrics").body.decode().splitlines()
+    assert {'tooltap_sessions{status="running"} 0', 'tooltap_sessions{status="waiting"} 1'} <= {*metrics}
+    wrong = browser.get("/api/waiting?mayAfter=soon")
+    assert (wrong.status, wrong.json["error"]["code"]) == (400, "bad-query")
 
 
 def test_calls_by_how_they_ended(daemon: Running, browser: Browser) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, Response, browsed
+from tooltap.daemon.system.tcp import without_port
 
 ADDRESSES = [
     "/",
@@ -27,8 +28,14 @@ def browser(common: tuple[Running, Browser]) -> Browser:
     return common[1]
 
 
-def assert_refused(answer: Response) -> None:
-    assert answer.error == (403, "forbidden", SENTENCE)
+def assert_refused(answer: Response, *, host: str = "") -> None:
+    """`host`: the name that is not ours."""
+    code, error, sentence = answer.error
+    assert (code, error) == (403, "forbidden")
+    if host:
+        assert sentence.startswith(f"the daemon does not know the host {host}: name it in `hosts` of the table `[web]`")
+    else:
+        assert sentence == SENTENCE
     assert "set-cookie" not in answer.headers
     assert "location" not in answer.headers
     assert not [name for name in answer.headers if name.lower().startswith("access-control")]
@@ -58,7 +65,7 @@ def test_refusal_is_the_same_everywhere(browser: Browser, address: str) -> None:
 )  # fmt: skip
 def test_other_host_is_refused(browser: Browser, host: str, address: str) -> None:
     """DNS rebinding: the page's own host name points at this machine."""
-    assert_refused(browser.get(address, {"Host": host}))
+    assert_refused(browser.get(address, {"Host": host}), host=without_port(host))
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:99", "[::1]:5"])
@@ -198,10 +205,10 @@ def test_slow_form_is_refused(tmp_path: Path) -> None:
 def test_configured_hosts_are_accepted(tmp_path: Path) -> None:
     with browsed(tmp_path, {"hosts": ["Tooltap.Example"]}) as (_, browser):
         assert browser.get("/api/stats", {"Host": "tooltap.example:80"}).status == 200
-        assert_refused(browser.get("/api/stats", {"Host": "other.example"}))
+        assert_refused(browser.get("/api/stats", {"Host": "other.example"}), host="other.example")
 
 
 def test_remote_listener_accepts_addresses_not_names(tmp_path: Path) -> None:
     with browsed(tmp_path, {"listen": "0.0.0.0:0", "allow_remote": True}) as (_, browser):
         assert browser.get("/api/stats", {"Host": f"192.168.1.7:{browser.port}"}).status == 200
-        assert_refused(browser.get("/api/stats", {"Host": "evil.example"}))
+        assert_refused(browser.get("/api/stats", {"Host": "evil.example"}), host="evil.example")

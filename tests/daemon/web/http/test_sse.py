@@ -102,14 +102,13 @@ def test_partials_have_no_id(daemon: Running, browser: Browser) -> None:
     assert whole.json["text"] == only.json["text"] == "whole"
 
 
-def test_idle_stream_gets_comments(tmp_path: Path) -> None:
-    with browsed(tmp_path, {"heartbeat": 0.05}) as (_, browser), browser.stream("/api/events") as stream:
-        stream.until("live")  # before which there may be comments, too
-        before = stream.comments
-        stream.until("comment")
-        stream.until("comment")
-
-    assert stream.comments == before + 2
+def test_stream_gets_heartbeats(tmp_path: Path) -> None:
+    """Also one that is busy."""
+    with browsed(tmp_path, {"heartbeat": 0.05}) as (daemon, browser), browser.stream("/api/events") as stream:
+        for number in range(3):
+            beat = stream.until("heartbeat")[-1]
+            assert (beat.id, beat.json) == (None, {"op": "heartbeat", "period": 0.05})
+            daemon.commit(commit(message(f"m{number}"), stream=f"s{number}"))
 
 
 def test_accept_header_selects_the_stream(daemon: Running, browser: Browser) -> None:
