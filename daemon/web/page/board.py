@@ -1,4 +1,5 @@
-"""The board: a column for each running session, with what it says and does, kept up to date.
+"""The board: a column for each running session, with what it says and does, kept up to date. Above them is what waits
+for a person, with the replies, as above the table of sessions.
 
 The facts of a session are gathered from its row, its open calls and the last of its events. Events are read again only
 when the session has newer ones. Each time, a few events are read, found by an index, however long the session is.
@@ -22,6 +23,7 @@ from starlette.types import ASGIApp
 from tooltap.daemon.formats import without_marks
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import (
+    RUNNING,
     STATUSES,
     WITH_CONTENT,
     ProjectNames,
@@ -31,22 +33,24 @@ from tooltap.daemon.sessions.listing import (
     status_of,
 )
 from tooltap.daemon.show.ansi import final_screen
+from tooltap.daemon.show.asking import what_it_wants
 from tooltap.daemon.show.blocks import short
-from tooltap.daemon.show.shown import Fragment, key_of
+from tooltap.daemon.show.shown import key_of
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.sanitize import sanitize, visible
-from tooltap.daemon.web.http.feed import Arrived, EventStream
+from tooltap.daemon.web.http.feed import Arrived, EventStream, message
 from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import event_url, session_url
-from tooltap.daemon.web.page.fragments import Fragments
+from tooltap.daemon.web.page.asks import Asks, ask_url, waiting_sessions, waits_message
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, project_names, query_of, template
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.tools.registry import family_of
-from tooltap.protocol.events import Message, PermissionRequest, ToolCall, ToolUpdate, decode
+from tooltap.protocol.events import Message, ToolCall, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import Subscribe
+from tooltap.protocol.replies import Waiting
 from tooltap.protocol.tools import TodoWriteInput
 
 MOST = 24
@@ -96,12 +100,13 @@ class Subagent(NamedTuple):
     """The newest open call of the subagent."""
 
 
-class Ask(NamedTuple):
-    """A request that waits for a person."""
+class Question(NamedTuple):
+    """What waits for a person, in one line."""
 
-    request: Fragment
-    call: Fragment | None
-    """The call that the request is about, unless the request states the input itself."""
+    wants: str
+    about: str
+    url: str
+    """Where it can be answered."""
 
 
 class Latest(NamedTuple):
@@ -123,7 +128,7 @@ class Facts(NamedTuple):
     """Number of other running calls."""
     subagents: Sequence[Subagent] = ()
     more_subagents: int = 0
-    asks: Sequence[Ask] = ()
+    asks: Sequence[Question] = ()
 
 
 class Gathered(NamedTuple):
@@ -139,17 +144,14 @@ class Gathered(NamedTuple):
 class SessionsNow:
     """Gathers the facts of all running sessions, and caches what was read from their events."""
 
-    def __init__(self, journal: Journal, fragments: Fragments) -> None:
+    def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._fragments = fragments
         self._latest: dict[str, tuple[int, Latest]] = {}
         """Session -> its `lastSeq`, and what was read up to it."""
 
-    async def gather(self, now: int) -> Gathered:
-        """`now`: milliseconds since the epoch. Raises `JournalError`."""
-        rows = await self._journal.sessions(
-            limit=LOOKED_AT, order="time", wanted=WITH_CONTENT._replace(status=("running", "waiting"))
-        )
+    async def gather(self, now: int, waiting_now: Sequence[Waiting]) -> Gathered:
+        """`now`: milliseconds since the epoch; `waiting_now`: what waits in all sessions. Raises `JournalError`."""
+        rows = await self._journal.sessions(limit=LOOKED_AT, order="time", wanted=WITH_CONTENT._replace(status=RUNNING))
         found = find_running(rows, await self._journal.open_calls())
         waiting = [one for one in found if one.status == "waiting"]
         running = [one for one in found if one.status == "running"]
@@ -159,7 +161,8 @@ class SessionsNow:
             order="time",
             wanted=WITH_CONTENT._replace(status=("completed", "failed", "interrupted"), since=now - RECENT_MS),
         )
-        columns = [await self._of(one) for one in shown]
+        asks = _questions(waiting_now)
+        columns = [await self._of(one, asks.get(one.session["session"], [])) for one in shown]
         for row in ended:
             latest = await self._latest_of(row)
             columns.append(Facts(row, status_of(row), row.get("lastTs"), True, latest))
@@ -167,7 +170,7 @@ class SessionsNow:
         self._latest = {name: latest for name, latest in self._latest.items() if name in names}
         return Gathered(columns, len(running), len(waiting), len(found) - len(shown), len(rows) == LOOKED_AT)
 
-    async def _of(self, one: RunningSession) -> Facts:
+    async def _of(self, one: RunningSession, asks: Sequence[Question]) -> Facts:
         asked = {(row["stream"], row.get("callId")) for row in one.asked}
         main = [row for row in one.calls if "agent" not in row and not _is_task(row)]
         runs = [_call(row) for row in main if (row["stream"], row["callId"]) not in asked]
@@ -182,20 +185,8 @@ class SessionsNow:
             max(len(runs) - 1, 0),
             [Subagent(_call(task), _current(task, one.calls)) for task in tasks[:MOST_SUBAGENTS]],
             max(len(tasks) - MOST_SUBAGENTS, 0),
-            await self._asks(one.asked[:MOST_ASKS], one.calls),
+            asks,
         )
-
-    async def _asks(self, asked: Sequence[dict[str, Any]], calls: Sequence[dict[str, Any]]) -> list[Ask]:
-        of_call = {(row["stream"], row["callId"]): row["seq"] for row in calls}
-        asks = []
-        for row in asked:
-            call = of_call.get((row["stream"], row.get("callId")))
-            shown = await self._fragments.in_full([row["seq"]] if call is None else [row["seq"], call])
-            request = next((one for one in shown if one.seq == row["seq"]), None)
-            if request is not None:
-                is_whole = isinstance(request.event, PermissionRequest) and request.event.input
-                asks.append(Ask(request, None if is_whole else next((one for one in shown if one.seq == call), None)))
-        return asks
 
     async def _latest_of(self, row: dict[str, Any]) -> Latest:
         name, last = row["session"], row["lastSeq"]
@@ -210,6 +201,17 @@ class SessionsNow:
     async def _newest(self, wanted: Filter, limit: int) -> list[StoredEvent]:
         found, _ = await self._journal.read_back(NEWEST, wanted, limit=limit, max_bytes=READ_BYTES)
         return found
+
+
+def _questions(waiting: Sequence[Waiting]) -> dict[str, list[Question]]:
+    """Return what certainly waits, by session, at most `MOST_ASKS` of each."""
+    found: dict[str, list[Question]] = {}
+    for at, one in enumerate(waiting):
+        questions = found.setdefault(one.session, [])
+        if one.certain and len(questions) < MOST_ASKS:
+            wants, about = what_it_wants(one), short(one.call_title or one.preview or "", ARGUMENT)
+            questions.append(Question(f"{wants[0].upper()}{wants[1:]}", about, ask_url(one, at)))
+    return found
 
 
 def _latest_in(messages: list[StoredEvent], lists: list[StoredEvent]) -> Latest:
@@ -280,6 +282,9 @@ class Columns(NamedTuple):
     columns: list[Column]
     summary: Markup
     """Numbers of running, waiting and ended sessions, in words."""
+    asks: Markup
+    """What waits for a person, with the replies."""
+    waiting: Sequence[Waiting]
 
 
 class Board:
@@ -289,37 +294,39 @@ class Board:
     Nothing in it depends on the time of rendering; the script counts from `data-since`.
     """
 
-    def __init__(self, services: Services, fragments: Fragments, clock: Clock = wall_clock) -> None:
+    def __init__(self, services: Services, asks: Asks, clock: Clock = wall_clock) -> None:
         self._journal = services.journal
-        self._sessions = SessionsNow(services.journal, fragments)
+        self._asks = asks
+        self._sessions = SessionsNow(services.journal)
         self._clock = clock
         self._lock = anyio.Lock()
         self._made: tuple[tuple[int, int], Columns] | None = None
         """Cache key (the journal's latest `seq`, the time in units of `STALE_MS`) and the columns."""
 
     async def columns(self) -> Columns:
-        """Return the columns as they are now. Raises `JournalError`."""
+        """Return the columns as they are now. Raises `WebError` and `JournalError`."""
         async with self._lock:
             now = self._clock()
             key = self._journal.latest, now // STALE_MS
             if self._made is None or self._made[0] != key:
-                gathered = await self._sessions.gather(now)
+                waiting = await self._asks.waiting()
+                gathered = await self._sessions.gather(now, waiting)
                 names = await project_names(self._journal)
-                self._made = key, await anyio.to_thread.run_sync(_rendered, gathered, names)
+                asks = await self._asks.html(waiting, names)
+                columns, summary = await anyio.to_thread.run_sync(_rendered, gathered, names)
+                self._made = key, Columns(columns, summary, asks, waiting)
             return self._made[1]
 
 
-def _rendered(gathered: Gathered, names: ProjectNames) -> Columns:
+def _rendered(gathered: Gathered, names: ProjectNames) -> tuple[list[Column], Markup]:
     columns = [_column(one, names) for one in gathered.columns]
-    waiting = [column.id for column, facts in zip(columns, gathered.columns, strict=True) if facts.asks]
     summary = template(
         "board_summary.html",
         gathered=gathered,
         ended=sum(facts.ended for facts in gathered.columns),
         minutes=RECENT_MS // 60_000,
-        first_waiting=waiting[0] if waiting else "columns",
     )
-    return Columns(columns, summary)
+    return columns, summary
 
 
 def _column(facts: Facts, names: ProjectNames) -> Column:
@@ -387,6 +394,7 @@ class LiveBoard:
         column   {id, html}: a column that the browser does not have in this version
         columns  {order, summary}: the ids of all columns in their order, and how many agents there are, in words
         output   {call, text}: the last lines that a running call has printed
+        asks     HTML of what waits for a person; `waits` has how many: see `asks.py`
 
     The output of a running call is not journaled, so only what it prints after the reader connects is known.
     `has`: the versions of the columns that the browser shows.
@@ -400,6 +408,8 @@ class LiveBoard:
         """Id of a column -> the version that the browser has; None before the first update."""
         self._order: list[str] | None = None
         self._summary = ""
+        self._sent: dict[bytes, str] = {}
+        """Name of a message -> its data that was sent last, of `asks` and `waits`."""
         self._tails: OrderedDict[str, Tail] = OrderedDict()
         self._changed: set[str] = set()
         """Keys of calls with output that the browser does not have yet."""
@@ -434,7 +444,14 @@ class LiveBoard:
             return b""
         self._looked_at = now
         columns = await self._board.columns()
-        return b"".join(self._of_columns(columns)) + await anyio.to_thread.run_sync(self._of_outputs, columns)
+        out = [*self._of_columns(columns), *self._of_asks(columns)]
+        return b"".join(out) + await anyio.to_thread.run_sync(self._of_outputs, columns)
+
+    def _of_asks(self, columns: Columns) -> list[bytes]:
+        stated = {b"asks": str(columns.asks), b"waits": waits_message(columns.waiting)}
+        out = [message(name, data) for name, data in stated.items() if data != self._sent.get(name)]
+        self._sent = stated
+        return out
 
     def _of_columns(self, columns: Columns) -> list[bytes]:
         if self._versions is None:
@@ -475,13 +492,19 @@ class LiveBoardQuery(msgspec.Struct, kw_only=True, frozen=True):
     """The versions of the columns that the browser shows."""
 
 
-def routes(services: Services, fragments: Fragments) -> list[BaseRoute]:
-    board = Board(services, fragments)
+def routes(services: Services, asks: Asks) -> list[BaseRoute]:
+    board = Board(services, asks)
 
     async def page(request: Request) -> Response:
         query_of(request, BoardQuery)
         columns = await board.columns()
-        return await html("board.html", board=columns, preferences=preferences_of(request), tools=sorted(TOOL_CARDS))
+        return await html(
+            "board.html",
+            board=columns,
+            waits=waiting_sessions(columns.waiting),
+            preferences=preferences_of(request),
+            tools=sorted(TOOL_CARDS),
+        )
 
     async def live(request: Request) -> ASGIApp:
         return LiveBoard(services, board, query_of(request, LiveBoardQuery).has).stream()

@@ -23,20 +23,28 @@ from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.sessions.listing import name_of
 from tooltap.daemon.show.blocks import RenderContext, attachments, facts, note, plain
-from tooltap.daemon.show.bodies import typed_text
+from tooltap.daemon.show.bodies import milliseconds_of, rest_of, typed_text
 from tooltap.daemon.show.diff import FileDiff, between, near
 from tooltap.daemon.show.markup import body_html, clock, code
 from tooltap.daemon.show.skins.html import card_html
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.files import changes_body
 from tooltap.daemon.show.tree import ValuePath, lines_of, objects_in, texts_in, tree
-from tooltap.daemon.views.select import View, result_text, view_made_later, whole_event, without_meta
+from tooltap.daemon.views.select import (
+    UserView,
+    View,
+    result_text,
+    user_view_of,
+    whole_event,
+    with_later_view,
+    without_meta,
+)
 from tooltap.daemon.web.http.requests import WebError, status_of
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, row_of, seq_of
 from tooltap.daemon.web.page.timeline import SEARCH_BYTES, of_call, states_of
-from tooltap.protocol.events import Attachment
+from tooltap.protocol.events import Attachment, Display
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import EventRequest
 from tooltap.protocol.model_view import model_blocks
@@ -100,21 +108,24 @@ def views_of(event: dict[str, Any]) -> Views | None:
     payload: dict[str, Any] = event["input" if kind == "tool-call" else "output"]
     raw = payload.get("_raw") or None
     if kind == "tool-call":
-        return _of_call(payload, raw)
-    user = _user_blocks(event)
+        return _of_call(payload, raw, is_hidden=event.get("hidden", False))
+    seen = user_view_of(event)
+    user = _user_blocks(event, seen)
     if (model := _model_blocks(event)) is None:
         unknown = Pair("unknown", "Not compared: the stream does not state what the model saw.")
         return Views(None, user, raw, unknown, unknown)
     plain = _model_blocks(event, numbers=False)
-    return Views(model, user, raw, _with_user(event, model, plain or [], user), _with_provider(model, raw))
+    return Views(model, user, raw, _with_user(event, seen, model, plain or [], user), _with_provider(model, raw))
 
 
 # -- a call ---------------------------------------------------------------------------------------------------------
 
 
-def _of_call(payload: dict[str, Any], raw: Any) -> Views:
+def _of_call(payload: dict[str, Any], raw: Any, *, is_hidden: bool) -> Views:
     own = without_meta(payload)
     blocks = [Block(lines_of(own))]
+    if is_hidden:
+        return Views(blocks, [], raw, Pair("differs", "Nothing: the call is not shown."), _arguments(own, raw))
     return Views(blocks, blocks, raw, Pair("same", "Same as what the model asked for."), _arguments(own, raw))
 
 
@@ -164,20 +175,26 @@ def _model_block(block: dict[str, Any]) -> Block:
     return Block(stored=Attachment(mime_type=mime_type, output_id=block.get("outputId"), uri=block.get("uri")))
 
 
-def _user_blocks(event: dict[str, Any]) -> list[Block]:
-    if event.get("silent"):
+def _user_blocks(event: dict[str, Any], seen: UserView) -> list[Block]:
+    if seen.remark:
         return []
-    display = event.get("display")
-    if display is None:
-        return [_output_block(event), *_stored(event.get("attachments"))]
-    text = display.get("text")
-    mime_type, path = display.get("mimeType") or "", display.get("path") or ""
-    is_cut = _is_cut(event, "/display/text")
-    blocks = [] if text is None else [Block(text, is_cut=is_cut, mime_type=mime_type, path=path)]
-    if (output_id := display.get("outputId")) is not None:
-        stored = Attachment(mime_type=mime_type or "text/plain", output_id=output_id, bytes=display.get("bytes"))
-        blocks.append(Block(stored=stored))
-    return [*blocks, *_stored(event.get("attachments"))]
+    blocks = [] if seen.display is None else list(_display_blocks(event, seen.display))
+    if seen.output is not None:
+        output = _output_block(event)
+        is_said = not seen.caption or seen.caption.strip() in output.text
+        blocks = [output] if is_said else [Block(seen.caption.strip()), output]
+    return [*blocks, *(Block(stored=one) for one in seen.attachments or ())]
+
+
+def _display_blocks(event: dict[str, Any], display: Display) -> Iterator[Block]:
+    mime_type = display.mime_type or ""
+    if display.text is not None:
+        yield Block(display.text, is_cut=_is_cut(event, "/display/text"), mime_type=mime_type, path=display.path or "")
+    if display.cut:
+        yield Block(rest_of(display.cut))
+    if display.output_id is not None:
+        stored = Attachment(mime_type=mime_type or "text/plain", output_id=display.output_id, bytes=display.bytes)
+        yield Block(stored=stored)
 
 
 def _output_block(event: dict[str, Any]) -> Block:
@@ -196,8 +213,10 @@ def _stored(attachments: Iterable[dict[str, Any]] | None) -> list[Block]:
     return [Block(stored=msgspec.convert(one, Attachment)) for one in attachments or ()]
 
 
-def _with_user(event: dict[str, Any], model: list[Block], plain: list[Block], user: list[Block]) -> Pair:
-    if event.get("silent"):
+def _with_user(
+    event: dict[str, Any], seen_by_user: UserView, model: list[Block], plain: list[Block], user: list[Block]
+) -> Pair:
+    if seen_by_user.remark:
         return Pair("differs", "Nothing: the result is not shown.")
     if not model:
         return Pair("differs" if user else "same", "The model did not see it." if user else "Neither saw anything.")
@@ -338,8 +357,7 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
     shown = await fragments.of(sorted({*parts, *states.results}), lambda _: "full")
     before, _ = await services.journal.read_back(seq, session, limit=1)
     after, _ = await services.journal.read(seq, session, max_bytes=1)
-    later = await view_made_later(event, services.journal) if event["kind"] == "tool-result" else None
-    seen = event if later is None else {**event, "display": later}
+    seen = await with_later_view(event, services.journal)
     whole = await whole_event(seen, services.journal, WHOLE_BYTES)
 
     def rendered() -> dict[str, Any]:
@@ -347,7 +365,7 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
             "cards": [card_html(card) for card in nest(shown, states.of_cards)],
             "sections": _sections(whole, fragments.output_url),
             "json": [_Json(name, meaning, code(pretty(found[name]), language="json")) for name, meaning in VIEWS],
-            "facts": body_html(facts(_facts(event))),
+            "facts": body_html(facts(_facts(event, _took(stored, parts)))),
             "bodies": body_html(facts(_bodies(event, fragments.output_url))),
         }
 
@@ -366,7 +384,15 @@ def pretty(value: Any) -> str:
     return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _facts(event: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _took(stored: StoredEvent | None, parts: Sequence[StoredEvent]) -> int | None:
+    """Return how long the call of a result took; `parts`: the events of the call."""
+    if stored is None or stored.head.kind != "tool-result":
+        return None
+    began = next((one.head.ts for one in parts if one.head.kind == "tool-call"), None)
+    return milliseconds_of(stored.head, began)
+
+
+def _facts(event: dict[str, Any], took: int | None) -> Iterator[tuple[str, Any]]:
     happy = (event.get("input") or event.get("output") or {}).get("_happy") or {}
     raw_name = happy.get("rawToolName")
     yield "agent", event["provider"]
@@ -374,7 +400,7 @@ def _facts(event: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "tool", event.get("name")
     yield "called by the agent", raw_name if raw_name != event.get("name") else None
     yield "status", event.get("status")
-    yield "took", spent(event.get("durationMs"))
+    yield "took", spent(took if event["kind"] == "tool-result" else event.get("durationMs"))
     yield "waited for the user", spent(event.get("waitMs"))
     yield "subagent", event.get("agent")
     yield "turn", event.get("turn")

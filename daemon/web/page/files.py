@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from tooltap.daemon.sessions.listing import ProjectNames
+from tooltap.daemon.sessions.listing import ProjectNames, folder_name
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.choices import Choices, Offered
 from tooltap.daemon.web.page.home import PERIOD_WORDS
@@ -43,6 +43,8 @@ class ShownFile(NamedTuple):
     folder: str
     """Within the project; with a slash at its end, or empty."""
     name: str
+    worktree: str
+    """Name of the worktree; empty in the project's own folder."""
 
 
 def routes(services: Services) -> list[BaseRoute]:
@@ -91,8 +93,8 @@ def _asked(query: FilesQuery, offered: Offered) -> ChangedFilesRequest:
 def _shown(files: Sequence[ChangedFile], names: ProjectNames) -> list[ShownFile]:
     shown = []
     for one in files:
-        inside = relative(one.path, one.project)
+        inside = relative(one.path, one.worktree or one.project)
         folder, slash, name = inside.rpartition("/")
         project = "" if one.project is None or inside == one.path else names.of({"project": one.project})
-        shown.append(ShownFile(one, project, folder + slash, name))
+        shown.append(ShownFile(one, project, folder + slash, name, folder_name(one.worktree or "")))
     return shown

@@ -13,13 +13,16 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 import anyio
+from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.show.blocks import CallOfResult, Level, RenderContext
 from tooltap.daemon.show.shown import Fragment
-from tooltap.daemon.show.skins.html import rendered
+from tooltap.daemon.show.skins.html import card_html, rendered
+from tooltap.daemon.show.timeline import nest
 from tooltap.protocol.events import AnyEvent, CallKey, EventHead, ToolCall, ToolUpdate, decode
 from tooltap.protocol.filters import Filter
 
@@ -81,6 +84,10 @@ class Fragments:
         self._signed_url = signed_url
         self._cached: Cache[tuple[int, Level], Fragment | None] = Cache(max_bytes)
         self._calls: Cache[CallKey, CallOfResult] = Cache(max_bytes // 4)
+        self._cards: Cache[tuple[int, str], Markup] = Cache(max_bytes // 16)
+        """`seq` and level of a fragment -> its card."""
+        self._rendering: WeakValueDictionary[tuple[int, int], anyio.Lock] = WeakValueDictionary()
+        """First and last `seq` of live events that are being rendered."""
 
     async def of(self, stored: Sequence[StoredEvent], level_of: LevelOf) -> list[Fragment]:
         """Render events; those without anything to show are left out. Raises `JournalError`."""
@@ -91,9 +98,34 @@ class Fragments:
         inferred = await self._inferred(requests)
         return await anyio.to_thread.run_sync(self._render, requests, earlier, inferred)
 
+    async def of_live(self, stored: Sequence[StoredEvent], level_of: LevelOf) -> list[Fragment]:
+        """Like `of`, for events that have just been committed and whose heads are decoded: one of the readers that want
+        the same renders them, and the others wait for it. Raises `JournalError`."""
+        if not stored:
+            return []
+        place = stored[0].seq, stored[-1].seq
+        lock = self._rendering.get(place)
+        if lock is None:
+            lock = self._rendering[place] = anyio.Lock()
+        async with lock:
+            requests = _requests(stored, level_of)
+            cached = [self._cached.get((one.stored.seq, one.level)) for one in requests]
+            if None in cached:
+                return await self.of(stored, level_of)
+        return [fragment for one in cached if one is not None and (fragment := one[0]) is not None]
+
     async def in_full(self, seqs: Iterable[int]) -> list[Fragment]:
         """Render events in full; deleted and damaged ones are left out. Raises `JournalError`."""
         return await self.of(await events_at(self._journal, seqs), lambda _: "full")
+
+    def card_of(self, fragment: Fragment) -> Markup:
+        """Render the card of a fragment alone, as if no other event were shown."""
+        key = fragment.seq, fragment.level
+        if (found := self._cards.get(key)) is not None:
+            return found[0]
+        html = Markup().join(card_html(card) for card in nest([fragment]))
+        self._cards.put(key, html, 2 * len(html))
+        return html
 
     def _missing(self, requests: list[_Request]) -> list[tuple[str, int]]:
         """Return the streams with results whose call is neither cached nor among the requested events, and the `seq` of

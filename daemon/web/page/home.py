@@ -5,8 +5,8 @@ stream of server-sent events that say what has changed, at most once a second:
 
     row     HTML of the row of a session that is in the table now
     gone    the name of a session that no longer matches the filters
-    counts  {all, running, …, waits, total}: the numbers on the pills; `waits`: sessions that wait, whatever the filters
-    asks    HTML of what waits for a person
+    counts  {all, running, …, total}: the numbers on the pills
+    asks    HTML of what waits for a person; `waits` has how many: see `asks.py`
     renew   too much has changed: the table must be fetched again
 
 The `id` of a message is the `seq` up to which the reader then has all changes. The server does not know which rows a
@@ -31,6 +31,7 @@ from starlette.types import ASGIApp
 from tooltap.daemon.formats import amount, dollars, is_cost_bound, over_budget
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.listing import (
+    RUNNING,
     STATUSES,
     ProjectNames,
     SessionFilter,
@@ -40,20 +41,18 @@ from tooltap.daemon.sessions.listing import (
     place_of,
     status_of,
 )
-from tooltap.daemon.sessions.usage import has_budget, zone_of
+from tooltap.daemon.sessions.usage import has_budget, known_cost, zone_of
 from tooltap.daemon.show.markup import clock
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.sanitize import visible
 from tooltap.daemon.system.zone import zone_name
-from tooltap.daemon.web.http.feed import Arrived, EventStream, message
+from tooltap.daemon.web.http.feed import EventStream, message
 from tooltap.daemon.web.http.requests import NEWEST, WebError
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import calls_url, session_url
-from tooltap.daemon.web.page.fragments import Fragments
+from tooltap.daemon.web.page.asks import Asks, waits_message
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, template
-from tooltap.daemon.web.page.session import asked_in
-from tooltap.protocol.filters import Filter
-from tooltap.protocol.frames import Subscribe, UsageRequest
+from tooltap.protocol.frames import UsageRequest
 
 DAY = 86_400_000
 PERIOD_WORDS = {"": "Any time", "day": "A day", "week": "7 days", "month": "30 days"}
@@ -116,8 +115,6 @@ class BudgetsQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fie
 
 
 COUNTED = 250
-GOING_ON = ("running", "waiting")
-"""Statuses that can change without an event of the session."""
 MOST_NAMED = 250
 
 
@@ -126,7 +123,7 @@ class Total(NamedTuple):
     tokens: int
     is_cost_bound: bool = False
     is_tokens_bound: bool = False
-    """`is_cost_bound` and `is_tokens_bound`: it is a lower bound, because that of a session is."""
+    """`is_cost_bound` and `is_tokens_bound`: it is a lower bound, as on the page of the usage."""
 
 
 class Totals:
@@ -155,7 +152,7 @@ class Totals:
             if (latest := self._journal.latest) != self._seq:
                 await self._read(SessionFilter(changed_after=self._seq))
                 self._seq = latest
-            going_on = [name for name, row in self._rows.items() if row["status"] in GOING_ON]
+            going_on = [name for name, row in self._rows.items() if row["status"] in RUNNING]
             if going_on:
                 await self._read(SessionFilter(session=tuple(going_on[-MOST_NAMED:])))
         return await anyio.to_thread.run_sync(self._sum, wanted)
@@ -172,16 +169,13 @@ class Totals:
 
     def _sum(self, wanted: SessionFilter) -> Total:
         rows = [row for row in list(self._rows.values()) if wanted.matches(row)]
-        return Total(
-            sum(row["cost"] for row in rows),
-            sum(row["tokens"] for row in rows),
-            any(row["isCostBound"] for row in rows),
-            any(row["isTokensBound"] for row in rows),
-        )
+        cost, is_tokens_bound = sum(row["cost"] for row in rows), any(row["isTokensBound"] for row in rows)
+        is_estimated = any(row["costEstimated"] for row in rows)
+        summed = {"costUsd": cost, "costEstimated": is_estimated, "estimatedOutputTokens": is_tokens_bound}
+        return Total(cost, sum(row["tokens"] for row in rows), is_cost_bound(summed), is_tokens_bound)
 
 
 def _kept(row: dict[str, Any]) -> dict[str, Any]:
-    cost = row.get("costUsd")
     return {
         "session": row["session"],
         "status": status_of(row),
@@ -190,26 +184,11 @@ def _kept(row: dict[str, Any]) -> dict[str, Any]:
         "lastTs": row.get("lastTs") or 0,
         "lastSeq": row["lastSeq"],
         "empty": row.get("empty", False),
-        "cost": cost if cost is not None and cost > 0 else 0.0,
+        "cost": known_cost(row) or 0.0,
         "tokens": (row.get("inputTokens") or 0) + (row.get("outputTokens") or 0),
-        "isCostBound": is_cost_bound(row),
+        "costEstimated": row.get("costEstimated", False),
         "isTokensBound": bool(row.get("estimatedOutputTokens")),
     }
-
-
-MOST = 6
-"""Sessions whose question is shown; the others are in the table."""
-
-
-async def what_waits(journal: Journal, fragments: Fragments, names: ProjectNames) -> Markup:
-    """Return the latest question of each session that waits, the newest first; empty if there is none. Raises
-    `JournalError`."""
-    rows = await journal.sessions(limit=MOST, order="time", wanted=SessionFilter(status=("waiting",)))
-    asks = []
-    for row in rows:
-        for ask in (await asked_in(journal, fragments, row["session"]))[-1:]:
-            asks.append((row, name_of(row), names.of(row), session_url(row["session"]), ask))
-    return await anyio.to_thread.run_sync(lambda: template("home_asks.html", asks=asks)) if asks else Markup()
 
 
 PART = 50
@@ -399,31 +378,29 @@ MOST_ROWS = 40
 """Maximum changed rows that are sent one by one; with more, the table is fetched again."""
 MOST_GOING_ON = 250
 REMEMBERED = 1_000
-NO_EVENTS = Filter(session=("",))
-"""A subscription needs a filter. The table is built from the sessions' rows, and needs no events."""
 
 
 class LiveRows:
     """The live table of one reader."""
 
-    def __init__(self, services: Services, query: LiveRowsQuery, fragments: Fragments, totals: Totals) -> None:
+    def __init__(self, services: Services, query: LiveRowsQuery, asks: Asks, totals: Totals) -> None:
         self._services = services
         self._journal = services.journal
         self._query = query
-        self._fragments = fragments
+        self._asks = asks
         self._totals = totals
         self._seq = -1
         self._looked_at = 0.0
         self._going_on: set[str] = set()
         self._rows: dict[str, str] = {}
         """Session -> HTML of the row that was sent last; empty if the filters exclude it."""
-        self._counts = ""
-        self._asks = ""
+        self._sent: dict[str, str] = {}
+        """Name of a message -> its data that was sent last, of those that state what is."""
 
     def stream(self, after: int | None) -> EventStream:
         """Return the response. `after`: the `seq` up to which the reader has all changes. Raises `WebError`."""
         self._seq = self._journal.latest if after is None else after
-        return EventStream(self._services.feeds, Subscribe(after="now", filter=NO_EVENTS), _nothing, self._changes)
+        return EventStream.of_state(self._services.feeds, self._changes)
 
     async def _changes(self) -> bytes:
         latest, now = self._journal.latest, anyio.current_time()
@@ -438,15 +415,14 @@ class LiveRows:
             found = await anyio.to_thread.run_sync(self._row_messages, rows, counts.wanted, names)
         self._seq = latest
         total = await self._totals.of(counts.wanted, counts.everything)
-        if (words := _counts(counts, total)) != self._counts:
-            self._counts = words
-            found.append(("counts", words))
-        asks = ""
-        if counts.waiting or self._asks:
-            asks = str(await what_waits(self._journal, self._fragments, counts.names))
-        if asks != self._asks:
-            self._asks = asks
-            found.append(("asks", asks))
+        waiting = await self._asks.waiting() if self._going_on else []
+        stated = {
+            "counts": _counts(counts, total),
+            "asks": str(await self._asks.html(waiting, counts.names)),
+            "waits": waits_message(waiting),
+        }
+        found += [(name, data) for name, data in stated.items() if data != self._sent.get(name)]
+        self._sent = stated
         return b"".join(message(name.encode(), data, latest) for name, data in found)
 
     async def _changed(self, latest: int) -> tuple[list[dict[str, Any]], bool]:
@@ -458,9 +434,7 @@ class LiveRows:
         if self._seq < latest:
             wanted = SessionFilter(changed_after=self._seq)
             changed = await self._journal.sessions(limit=MOST_ROWS + 1, wanted=wanted)
-        going_on = await self._journal.sessions(
-            limit=MOST_GOING_ON, order="time", wanted=SessionFilter(status=GOING_ON)
-        )
+        going_on = await self._journal.sessions(limit=MOST_GOING_ON, order="time", wanted=SessionFilter(status=RUNNING))
         names = {one["session"] for one in going_on}
         ended = self._going_on - names - {one["session"] for one in changed}
         if ended:
@@ -494,16 +468,12 @@ def total_words(total: Total | None) -> str:
 
 
 def _counts(counts: Counts, total: Total) -> str:
-    values = {**counts.by_status, "shown": counts.shown, "waits": counts.waiting, "total": total_words(total)}
+    values = {**counts.by_status, "shown": counts.shown, "total": total_words(total)}
     return msgspec.json.encode(values).decode()
 
 
-async def _nothing(_: Arrived) -> bytes:
-    return b""
-
-
-def routes(services: Services, fragments: Fragments) -> list[BaseRoute]:
-    home = _Home(services, fragments)
+def routes(services: Services, asks: Asks) -> list[BaseRoute]:
+    home = _Home(services, asks)
     return [
         PageRoute("/", home.table),
         Route("/rows", home.rows),
@@ -513,10 +483,10 @@ def routes(services: Services, fragments: Fragments) -> list[BaseRoute]:
 
 
 class _Home:
-    def __init__(self, services: Services, fragments: Fragments) -> None:
+    def __init__(self, services: Services, asks: Asks) -> None:
         self._services = services
         self._journal = services.journal
-        self._fragments = fragments
+        self._asks = asks
         self._totals = Totals(services.journal)
 
     async def table(self, request: Request) -> Response:
@@ -524,13 +494,14 @@ class _Home:
         latest = self._journal.latest
         counts = await count(self._journal, query)
         rows, older = await fetch_rows(self._journal, query, counts)
+        waiting = await self._asks.waiting()
         return await html(
             "home.html",
             query=query,
             counts=counts,
             rows=rows,
             older=older,
-            asks=await what_waits(self._journal, self._fragments, counts.names) if counts.waiting else "",
+            asks=await self._asks.html(waiting, counts.names),
             latest=latest,
             total=total_words(self._totals.known(counts.wanted)),
             has_budget=has_budget(),
@@ -565,4 +536,4 @@ class _Home:
         query = query_of(request, LiveRowsQuery)
         resumed = request.headers.get("last-event-id", "")
         after = int(resumed) if resumed.isascii() and resumed.isdecimal() else query.after
-        return LiveRows(self._services, query, self._fragments, self._totals).stream(after)
+        return LiveRows(self._services, query, self._asks, self._totals).stream(after)

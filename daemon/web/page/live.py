@@ -6,7 +6,8 @@
     piece     {key, into?, stream?, role?, text, offset, end}: a partial, text that is being written or printed
     whole     {key}: the next card contains all text of the partials with this key
     sessions  HTML of the list of sessions
-    head      HTML of the head of the session, to readers of one
+    head      HTML of the head of the session, to readers of one; and `asks`, what it asks
+    waits     what waits in all sessions: see `asks.py`
     gap       {from, to, reason}: events that are gone
     live      the reader has all events; `at`: the cursor of an idle reader
 
@@ -24,6 +25,8 @@ slot of the call (`into`) until the result replaces it.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
@@ -32,8 +35,8 @@ from markupsafe import Markup
 
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.show.shown import Fragment, key_of
-from tooltap.daemon.show.skins.html import Rows, card_html, patches, replacement
-from tooltap.daemon.show.timeline import Growing, nest
+from tooltap.daemon.show.skins.html import Rows, patches, replacement
+from tooltap.daemon.show.timeline import Growing
 from tooltap.daemon.system.sanitize import sanitize
 from tooltap.daemon.web.http.feed import Arrived, EventStream, message
 from tooltap.daemon.web.http.requests import cursor_of
@@ -48,16 +51,16 @@ from tooltap.daemon.web.page.timeline import (
     Bounds,
     Selection,
     live_test,
-    numbered,
     of_call,
     older,
     section_of,
-    turn_numbers,
 )
 from tooltap.protocol.events import WORK, CallKey, EventHead
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import At, Gap, Live, Subscribe
 
+AT_ONCE = 0.001
+"""Changes of rows are made in a thread if those before took longer than this, in seconds of processor time."""
 BESIDE_PERIOD = 1.0
 """Seconds between two messages with what is beside the rows."""
 MOST_ABSENT = 1_000
@@ -96,6 +99,8 @@ class LiveRows:
         self._beside_sent_at = 0.0
         self._unfinished = dict.fromkeys(has)
         """Keys of unfinished texts of which the reader shows partials."""
+        self._took = math.inf
+        """Processor time in seconds that the latest changes of rows took."""
 
     def stream(self, after: str) -> EventStream:
         """Return the response. Raises `WebError`."""
@@ -117,8 +122,11 @@ class LiveRows:
         hidden = [events[seq] for seq in sorted(events.keys() - {event.seq for event in wanted})]
         changing = [one for one in hidden if _changes_call(one.head) or one.head.goes_on]
         await self._recall([*wanted, *(one for one in changing if _changes_call(one.head))])
-        fragments = await self._fragments_of(wanted)
-        cards = await anyio.to_thread.run_sync(self._changes, fragments, changing)
+        fragments = await self._cache.of_live(wanted, self._level_of)
+        if self._took <= AT_ONCE:
+            cards = self._changes(fragments, changing)
+        else:
+            cards = await anyio.to_thread.run_sync(self._changes, fragments, changing)
         out: list[bytes] = []
         for seq, event in zip(arrived.seqs, arrived.events, strict=True):
             if seq is None:
@@ -154,7 +162,7 @@ class LiveRows:
             found = [one for one in await of_call(self._services.journal, event) if one.seq < event.seq]
             kept = [one for one in found if self._selection.narrowed.matches(one.head)]
             if any(one.head.kind == "tool-call" for one in kept):
-                fragments = await self._fragments_of(kept)
+                fragments = await self._cache.of_live(kept, self._level_of)
                 await anyio.to_thread.run_sync(self._growing.remember, fragments)
             else:
                 self._absent[key] = None
@@ -163,14 +171,16 @@ class LiveRows:
 
     def _changes(self, fragments: list[Fragment], changing: list[StoredEvent]) -> dict[int, tuple[bytes, str]]:
         """Return the changes of rows: `seq` of the event -> name and data of a message."""
+        begun = time.thread_time()
         found: dict[int, tuple[bytes, str]] = {}
         shown, hidden = {one.seq: one for one in fragments}, {one.seq: one for one in changing}
         for seq in sorted([*shown, *hidden]):
             if seq in shown:
-                alone = Markup().join(card_html(card) for card in nest([shown[seq]]))
+                alone = self._cache.card_of(shown[seq])
                 found[seq] = b"card", alone + patches(self._growing.add(shown[seq]), self._rows)
             elif html := self._state(seq, hidden[seq].head):
                 found[seq] = b"state", html
+        self._took = time.thread_time() - begun
         return found
 
     def _state(self, seq: int, head: EventHead) -> Markup:
@@ -185,10 +195,6 @@ class LiveRows:
         """Return the events without those that only change what others show."""
         matches = self._selection.narrowed.matches
         return [event for event in events if matches(event.head) and (self._test is None or self._test(event))]
-
-    async def _fragments_of(self, events: list[StoredEvent]) -> list[Fragment]:
-        found = await self._cache.of(events, self._level_of)
-        return numbered(found, await turn_numbers(self._services.journal, events))
 
     def _partial(self, head: EventHead) -> bytes:
         if not self._selection.narrowed.matches(head):

@@ -13,6 +13,8 @@ from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.requests import WebError
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page import board, calls, compare, event, files, home, login, search, session, share, usage
+from tooltap.daemon.web.page.asks import Asks
+from tooltap.daemon.web.page.asks import routes as asks_routes
 from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.preferences import COOKIE, PreferenceError, from_form, to_cookie
 from tooltap.daemon.web.page.routing import PageRoute, compile_templates
@@ -31,16 +33,18 @@ _STATIC = StaticFiles(packages=[("tooltap.daemon.web", "static"), ("tooltap.daem
 def routes(services: Services, logins: Logins) -> list[BaseRoute]:
     """Return the routes in the order in which they are tried."""
     fragments = Fragments(services.journal, FRAGMENT_BYTES, logins.signed_url)
+    asks = Asks(services, fragments)
     successors = Successors(services.journal)
     return [
-        *home.routes(services, fragments),
+        *home.routes(services, asks),
+        *asks_routes(services, asks),
         *tabs.routes(services, successors),
         *share.routes(services, logins),
-        *session.routes(services, fragments, successors),
+        *session.routes(services, fragments, asks, successors),
         *search.routes(services),
         *calls.routes(services),
         *event.routes(services, fragments),
-        *board.routes(services, fragments),
+        *board.routes(services, asks),
         *compare.routes(services),
         *files.routes(services),
         *usage.routes(services),

@@ -24,6 +24,7 @@ MAX_COOKIE = 3_800
 """Characters of the value. Browsers store at least 4,096 bytes per cookie, with its name and attributes."""
 
 Tap: TypeAlias = Literal["expand", "open"]
+Opens: TypeAlias = Literal["end", "unread", "waiting"]
 Theme: TypeAlias = Literal["auto", "light", "dark"]
 ToolName: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
@@ -43,6 +44,9 @@ class Preferences(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     tools_expanded: dict[ToolName, Level] = {}
     tap: Tap = "expand"
     """Action of a tap on a card's header: expand the card in place, or open the event's page."""
+    opens: Opens = "end"
+    """Where a session opens: at its end, at the first event that this browser has not shown, or at the request that
+    waits for the user, else at the end."""
     debug: bool = False
     """Whether the provider's raw object is unfolded at first."""
     theme: Theme = "auto"
@@ -102,7 +106,11 @@ def from_form(body: bytes) -> Form:
         "tools": _chosen(tools, fields.get("tool_level", ())),
         "tools_expanded": _chosen(tools, fields.get("tool_expanded", ())),
         "debug": "debug" in fields,
-        **{name: fields[name][-1] for name in ("level", "transcripts", "expanded", "tap", "theme") if name in fields},
+        **{
+            name: fields[name][-1]
+            for name in ("level", "transcripts", "expanded", "tap", "opens", "theme")
+            if name in fields
+        },
     }
     try:
         return Form(msgspec.convert(values, Preferences), _local(fields.get("back", ["/"])[-1]))

@@ -17,12 +17,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.sessions.listing import ProjectNames, SessionFilter
 from tooltap.daemon.show.markup import environment
 from tooltap.daemon.web.http.requests import NEWEST, WebError, parse_query
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.preferences import COOKIE, Preferences, from_cookie
+from tooltap.protocol.filters import Filter
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
@@ -64,9 +65,14 @@ async def project_names(journal: Journal) -> ProjectNames:
 
 
 async def known_row_of(journal: Journal, session: str) -> dict[str, Any]:
-    """Return the row of a session. Raises `WebError` if the journal has none, and `JournalError`."""
+    """Return the row of a session. Raises `WebError` if the journal has none, and `JournalError`, also if it may have
+    lost the row."""
     row = await row_of(journal, session)
     if row is None:
+        events, _ = await journal.read(0, Filter(session=(session,)), max_bytes=1)
+        found = journal.statistics()
+        if events or found.get("damages") or found.get("corrupt"):
+            raise JournalError(f"the journal is damaged, and has no intact row of a session {session[:200]!r}")
         raise WebError(404, "not-found", f"there is no session {session[:200]!r}")
     return row
 

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from tooltap.daemon.formats import NOT_INDEXED
 from tooltap.daemon.journal.interface import CorruptError, Journal
 from tooltap.daemon.sessions.listing import STATUSES, WITH_CONTENT, ProjectNames, name_of, names_of, status_of
 from tooltap.daemon.show.markup import product
@@ -208,6 +209,7 @@ def routes(services: Services) -> list[BaseRoute]:
             query=query,
             result=await search_page(services, query),
             choices=await choices(services.journal, TOOL_CARDS),
+            not_indexed=NOT_INDEXED,
             preferences=preferences_of(request),
             here=query.url(),
         )

@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from tooltap.daemon.did_you_mean import similar
-from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.sessions.listing import (
     STATUSES,
     WITH_CONTENT,
@@ -37,7 +37,6 @@ from tooltap.daemon.sessions.listing import (
 from tooltap.daemon.sessions.resuming import in_shell, resume_of
 from tooltap.daemon.show.blocks import LEVELS, Level
 from tooltap.daemon.show.minimap import KINDS, SessionHistory, drawn
-from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import RowHtml, Rows, card_html
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
@@ -45,6 +44,7 @@ from tooltap.daemon.web.http.feed import message
 from tooltap.daemon.web.http.requests import NEWEST, Filtered, WebError, parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url, share_url
+from tooltap.daemon.web.page.asks import Asks, waiting_sessions, waits_message
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf, events_at
 from tooltap.daemon.web.page.live import LiveRows
 from tooltap.daemon.web.page.preferences import Preferences
@@ -69,6 +69,7 @@ from tooltap.daemon.web.page.timeline import (
 )
 from tooltap.protocol.events import AnyEvent, EventHead
 from tooltap.protocol.filters import Filter
+from tooltap.protocol.replies import Waiting
 
 Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NEWEST)]
 TextKey: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
@@ -112,12 +113,14 @@ class PageQuery(SelectionQuery, kw_only=True, frozen=True):
     after: Seq | None = None
     at: Seq | None = None
     """The page around this event."""
+    event: Annotated[str, msgspec.Meta(max_length=1_000)] | None = None
+    """The id of that event. It stays when a journal is built again, and `at` is then only where the event was."""
     sessions: str | None = None
     """List the sessions after the part with this cursor."""
 
     def page_url(self) -> str:
         """Return the URL of this page."""
-        places = {name: getattr(self, name) for name in ("before", "after", "at", "sessions")}
+        places = {name: getattr(self, name) for name in ("before", "after", "at", "event", "sessions")}
         return self.timeline(**{name: value for name, value in places.items() if value is not None})
 
 
@@ -166,8 +169,8 @@ def _timeline_url(filters: dict[str, tuple[str, ...]], **more: str | int) -> str
     return _url("/events", filters | {name: (value,) for name, value in more.items()})
 
 
-def routes(services: Services, fragments: Fragments, successors: Successors) -> list[BaseRoute]:
-    page = _Page(services, fragments, successors)
+def routes(services: Services, fragments: Fragments, asks: Asks, successors: Successors) -> list[BaseRoute]:
+    page = _Page(services, fragments, asks, successors)
     return [
         PageRoute("/sessions/{session:path}", page.session),
         Route("/map", page.map),
@@ -179,10 +182,11 @@ def routes(services: Services, fragments: Fragments, successors: Successors) -> 
 
 
 class _Page:
-    def __init__(self, services: Services, fragments: Fragments, successors: Successors) -> None:
+    def __init__(self, services: Services, fragments: Fragments, asks: Asks, successors: Successors) -> None:
         self._services = services
         self._fragments = fragments
-        self._successors = successors
+        self._asks = asks
+        self._heads = Heads(services.journal, successors)
         self._sessions = SessionList(services)
         self._overviews = Overviews(services.journal)
         self._bounds = Bounds(CARDS, CARDS_BYTES, SEARCH_BYTES)
@@ -203,9 +207,15 @@ class _Page:
         return await self._timeline(request, query)
 
     async def _timeline(self, request: Request, query: PageQuery) -> Response:
+        event_id, is_gone = None, False
         if query.at is None:
             page = await self._page(query)
         else:
+            place = await self._place(query.at, query.event)
+            if place is not None and place.seq != query.at:
+                moved = query.timeline(at=place.seq, event=place.head.id)
+                return RedirectResponse(f"{moved}#e{place.seq}", 303)
+            event_id, is_gone = place and place.head.id, place is None
             page = await around(self._services.journal, query.selection, self._bounds, query.at)
         preferences = preferences_of(request)
         head = await self._head(query)
@@ -217,13 +227,16 @@ class _Page:
         except ValueError:
             raise WebError(400, "bad-query", "`sessions` is not from a link to older sessions") from None
         section = await self._section(page, [], query, preferences.showing(query.text).level_of)
-        counts = await self._services.journal.count_sessions()
+        waiting = await self._asks.waiting()
         return await html(
             "page.html" if head is None else "session.html",
-            waits=counts["status"].get("waiting", 0),
+            waits=waiting_sessions(waiting),
+            asks="" if head is None else await self._asks.html(_of_session(waiting, head.session)),
             query=query,
             page=page,
             section=section,
+            event_id=event_id,
+            is_gone=is_gone,
             sessions=sessions,
             head=head,
             overview=overview,
@@ -233,6 +246,23 @@ class _Page:
             choices=_choices(self._sessions.providers),
             tools=sorted(TOOL_CARDS),
         )
+
+    async def _place(self, at: int, event_id: str | None) -> StoredEvent | None:
+        """Return the event that a link names: by its id if it has one, else by its `seq`; None if it is gone."""
+        journal = self._services.journal
+        try:
+            event = await journal.event(at)
+        except CorruptError:
+            event = None
+        if event_id is None or (event is not None and event.head.id == event_id):
+            return event
+        of_stream, after = Filter(stream=(event_id.rsplit(":", 2)[0],)), 0
+        while after < journal.latest:
+            events, after = await journal.read(after, of_stream)
+            for one in events:
+                if one.head.id == event_id:
+                    return one
+        return None
 
     async def map(self, request: Request) -> Response:
         """Return the overview of a session as HTML for the script to insert."""
@@ -273,11 +303,19 @@ class _Page:
         after = request.headers.get("last-event-id") or query.after or "now"
         preferences = preferences_of(request).showing(query.text)
 
+        sent: dict[bytes, str] = {}
+
         async def beside() -> bytes:
-            if query.session is None:
-                return message(b"sessions", (await self._sessions.part()).html)
-            head = await self._head(query)
-            return b"" if head is None else message(b"head", head.html)
+            waiting = await self._asks.waiting()
+            stated: dict[bytes, str] = {b"waits": waits_message(waiting)}
+            head = None if query.session is None else await self._head(query)
+            if head is not None:
+                stated |= {b"head": head.html, b"asks": await self._asks.html(_of_session(waiting, head.session))}
+            elif query.session is None:
+                stated[b"sessions"] = (await self._sessions.part()).html
+            new = [message(name, data) for name, data in stated.items() if data != sent.get(name)]
+            sent.update(stated)
+            return b"".join(new)
 
         cards = LiveRows(self._services, query.selection, self._fragments, preferences, beside, query.has)
         return cards.stream(after)
@@ -300,7 +338,7 @@ class _Page:
         """Return the head of the session if exactly one is requested."""
         if query.session is None or len(query.session) != 1:
             return None
-        return await SessionHead.of(self._services.journal, self._fragments, query.session[0], self._successors)
+        return await self._heads.of(query.session[0])
 
     async def _section(self, page: Page, also: list[StoredEvent], query: SelectionQuery, level_of: LevelOf) -> Markup:
         journal = self._services.journal
@@ -313,6 +351,10 @@ class _Page:
             return template("section.html", cards=cards, page=page, query=query)
 
         return await anyio.to_thread.run_sync(rendered)
+
+
+def _of_session(waiting: Sequence[Waiting], session: str) -> list[Waiting]:
+    return [one for one in waiting if one.session == session]
 
 
 def _with_gaps(cards: list[RowHtml], gaps: list[tuple[int, int]]) -> list[Markup]:
@@ -517,7 +559,6 @@ def _state(row: dict[str, Any]) -> str:
     return "idle" if is_between else str(row["state"])
 
 
-MAX_WAITING = 8
 MOST_LINKED = 4
 """Successors of a kind that are linked in the head; the tab *Details* has all."""
 
@@ -525,7 +566,7 @@ MOST_LINKED = 4
 class SessionHead(NamedTuple):
     title: str
     html: Markup
-    """Facts of the session, and requests that wait for a person."""
+    """Facts of the session."""
     session: str
     first_seq: int
     events: int
@@ -533,21 +574,47 @@ class SessionHead(NamedTuple):
     """Whether the session is running."""
     files: int | None
     """Number of files that the session has changed, if known."""
+    takes_prompts: bool
+    """Whether its agent may take a prompt: a publisher has a connection for it."""
 
-    @classmethod
-    async def of(
-        cls, journal: Journal, fragments: Fragments, session: str, successors: Successors
-    ) -> SessionHead | None:
+
+MOST_HEADS = 100
+"""Sessions whose heads are remembered."""
+
+
+class Heads:
+    """The heads of sessions: each is rendered once for all readers, and again when it says something else."""
+
+    def __init__(self, journal: Journal, successors: Successors) -> None:
+        self._journal = journal
+        self._successors = successors
+        self._known: OrderedDict[str, tuple[dict[str, Any], SessionHead]] = OrderedDict()
+        """Session -> what its head says, and the head."""
+
+    async def of(self, session: str) -> SessionHead | None:
         """Return the head of a session; None if the journal has no event of it. Raises `JournalError`."""
-        row = await row_of(journal, session)
+        row = await row_of(self._journal, session)
         if row is None:
             return None
-        waiting = await asked_in(journal, fragments, session)
-        origins = [(one, await row_of(journal, one.session)) for one in origins_of(row)]
-        values = {
+        values = await self._values(session, row)
+        known = self._known.get(session)
+        if known is None or known[0] != values:
+            html = await anyio.to_thread.run_sync(lambda: template("session_head.html", **values))
+            known = self._known[session] = values, _head(session, row, html, takes_prompts=values["takes_prompts"])
+        self._known.move_to_end(session)
+        if len(self._known) > MOST_HEADS:
+            self._known.popitem(last=False)
+        return known[1]
+
+    async def _values(self, session: str, row: dict[str, Any]) -> dict[str, Any]:
+        origins = [(one, await row_of(self._journal, one.session)) for one in origins_of(row)]
+        streams = await self._journal.streams_of(session)
+        return {
+            "title": name_of(row),
+            "takes_prompts": any(one.state == "open" and one.takes_answers for one in streams),
             "successors": [
                 (words, links[:MOST_LINKED], max(len(links) - MOST_LINKED, 0))
-                for words, links in await successors.of(session)
+                for words, links in await self._successors.of(session)
             ],
             "all_successors": tabs.session_tab_url(session, "details"),
             "origins": [
@@ -563,16 +630,19 @@ class SessionHead(NamedTuple):
             "status": status_of(row),
             "words": STATUSES.get(status_of(row), ""),
             "project": project_of(row),
-            "waiting": waiting,
             "share_url": share_url(session),
             "resume": None if (words := resume_of(row)) is None else in_shell(words, row.get("cwd")),
         }
-        html = await anyio.to_thread.run_sync(lambda: template("session_head.html", title=name_of(row), **values))
-        return cls(name_of(row), html, session, row["firstSeq"], row["events"], is_live(row), row.get("files"))
 
 
-async def asked_in(journal: Journal, fragments: Fragments, session: str) -> list[Fragment]:
-    """Return the requests of a session that wait for a person, rendered in full. Raises `JournalError`."""
-    opened = await journal.open_calls(session)
-    asked = [one["seq"] for one in opened["permissions"]][-MAX_WAITING:]
-    return await fragments.in_full(asked)
+def _head(session: str, row: dict[str, Any], html: Markup, *, takes_prompts: bool) -> SessionHead:
+    return SessionHead(
+        title=name_of(row),
+        html=html,
+        session=session,
+        first_seq=row["firstSeq"],
+        events=row["events"],
+        is_live=is_live(row),
+        files=row.get("files"),
+        takes_prompts=takes_prompts,
+    )

@@ -21,9 +21,9 @@ from starlette.routing import BaseRoute
 from tooltap.daemon.export.html import ExportedPage
 from tooltap.daemon.export.markdown import MarkdownPage
 from tooltap.daemon.export.redaction import Example, Redaction, masked_title
-from tooltap.daemon.export.source import Batch, Bodies, ExportedPart, Exporter, JournalSource
+from tooltap.daemon.export.source import Batch, Bodies, DamagedRange, ExportedPart, Exporter, JournalSource
 from tooltap.daemon.formats import counted
-from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.sessions.listing import name_of
 from tooltap.daemon.show.timeline import TurnOfSession, Turns
 from tooltap.daemon.taps.stream_ids import stream_name
@@ -187,10 +187,12 @@ async def _preview(journal: Journal, session: str, title: str, part: ExportedPar
     turns = Turns()
     first = last = None
     async for batch in source:
-        for event, _ in batch:
+        events = [one[0] for one in batch if not isinstance(one, DamagedRange)]
+        for event in events:
             kinds[type(event)] += 1
             turns.add(event)
-        first, last = first or batch[0][0], batch[-1][0]
+        if events:
+            first, last = first or events[0], events[-1]
     masked = [_Masked(kind, times, redaction.examples[kind]) for kind, times in redaction.counts.most_common()]
     remark = CUT if source.is_cut else ""
     counts = (
@@ -221,10 +223,12 @@ async def download(
     batches = aiter(source)
     first = await anext(batches, None)
     if first is None:
+        if source.is_damaged:
+            raise JournalError("events are damaged in the journal, and no other one of the session is in this part")
         raise WebError(404, "not-found", "no event of the session is in this part")
 
     def rendered(batch: Batch) -> str:
-        return "".join([page.add(event, found) for event, found in batch])
+        return "".join([page.add_gap(*one) if isinstance(one, DamagedRange) else page.add(*one) for one in batch])
 
     async def written() -> AsyncIterator[str]:
         yield await anyio.to_thread.run_sync(rendered, first)

@@ -22,7 +22,6 @@ from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.show.shown import Fragment, card_key, key_of
 from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
-from tooltap.daemon.web.page.routing import row_of
 from tooltap.protocol.events import WORK, CallKey, EventHead
 from tooltap.protocol.filters import MAX_VALUES, Filter
 
@@ -168,8 +167,7 @@ async def section_of(
     events = sorted({*page.events, *calls.events, *turns.events, *also})
     events = [one for one in events if one.seq not in turns.withdrawn]
     parents = await parents_of(journal, events)
-    fragments = numbered(await cache.of(events, level_of), turns.numbers)
-    return Section(fragments, {**calls.states, **turns.states}, parents)
+    return Section(await cache.of(events, level_of), {**calls.states, **turns.states}, parents)
 
 
 class _Search:
@@ -429,9 +427,7 @@ def _of_streams(keys: Iterable[CallKey], kind: str) -> Filter:
 
 
 READ_BYTES = 262_144
-"""Bytes of events that are read to count the turns before or after a page, or to find the end of one."""
-MOST = 2_000
-"""Maximum events that are read to count turns."""
+"""Bytes of events that are read to find the end of a turn."""
 OVER = "ended"
 """The state of a turn that is over but whose end was not found."""
 
@@ -441,14 +437,12 @@ class Turns(NamedTuple):
     """Ends of turns that begin on the page, and their usage."""
     states: dict[str, str]
     """Key of a card -> state of its turn, where the end of that was not found."""
-    numbers: dict[int, int]
-    """`seq` of a turn's beginning -> number of the turn in its session."""
     withdrawn: frozenset[int]
     """`seq` of provisional ends after which their turn goes on."""
 
 
 async def turns_of(journal: Journal, events: Iterable[StoredEvent]) -> Turns:
-    """Find the ends, states and numbers that the turn dividers of a page show. Raises `JournalError`."""
+    """Find the ends and states that the turn dividers of a page show. Raises `JournalError`."""
     last: dict[str, tuple[int, EventHead]] = {}
     found: list[StoredEvent] = []
     states: dict[str, str] = {}
@@ -471,28 +465,7 @@ async def turns_of(journal: Journal, events: Iterable[StoredEvent]) -> Turns:
         withdrawn |= rest.withdrawn
         if not rest.is_ended and (rest.is_over or not await _is_open(journal, last[stream][1])):
             states[card_key(seq)] = OVER
-    return Turns(found, states, await turn_numbers(journal, events), frozenset(withdrawn))
-
-
-async def turn_numbers(journal: Journal, events: Iterable[StoredEvent]) -> dict[int, int]:
-    """Return the numbers of the turns that begin among the events, unless too many come before and after them. Raises
-    `JournalError`."""
-    begins: dict[str, list[int]] = {}
-    for one in events:
-        head = one.head
-        if head.starts_turn:
-            begins.setdefault(head.session, []).append(one.seq)
-    numbers: dict[int, int] = {}
-    for session, seqs in begins.items():
-        first = await _number(journal, session, seqs[0])
-        if first is not None:
-            numbers |= {seq: first + at for at, seq in enumerate(seqs)}
-    return numbers
-
-
-def numbered(fragments: Iterable[Fragment], numbers: dict[int, int]) -> list[Fragment]:
-    """Title turns by their numbers."""
-    return [one._replace(title=f"Turn {numbers[one.seq]:,}") if one.seq in numbers else one for one in fragments]
+    return Turns(found, states, frozenset(withdrawn))
 
 
 class _Rest(NamedTuple):
@@ -539,21 +512,3 @@ async def _goes_on(journal: Journal, end: StoredEvent) -> bool:
 async def _is_open(journal: Journal, head: EventHead) -> bool:
     streams = await journal.streams_of(head.session)
     return any(one.stream == head.stream and one.state == "open" for one in streams)
-
-
-async def _number(journal: Journal, session: str, seq: int) -> int | None:
-    """Return the number of a turn, counted from the end of the session, whose number of turns the journal knows, or
-    from its beginning; None if both are too far."""
-    wanted = Filter(session=(session,), kind=("turn",))
-    after, reached = await journal.read(seq - 1, wanted, max_bytes=READ_BYTES)
-    if reached >= journal.latest:
-        row = await row_of(journal, session)
-        total = None if row is None else row.get("turns")
-        number = None if total is None else total - _begins(after) + 1
-        return number if number is not None and number > 0 else None
-    before, reached = await journal.read_back(seq, wanted, limit=MOST, max_bytes=READ_BYTES)
-    return _begins(before) + 1 if reached <= journal.oldest else None
-
-
-def _begins(events: Iterable[StoredEvent]) -> int:
-    return sum(one.head.starts_turn for one in events)

@@ -1,27 +1,26 @@
 // The board: replaces the parts of columns that have changed, and counts how long things take.
 
-import { parse } from "./cards.js";
-import { Live } from "./live.js";
+import { Asks } from "./asks.js";
+import { parse, whenReleased } from "./cards.js";
+import { Live, showConnection } from "./live.js";
+import { showWaiting } from "./waiting.js";
 
-const STATES = { live: "Live", reconnecting: "Reconnecting …", away: "The daemon is away; trying again …" };
 const MOST_OUTPUTS = 64; // calls
 const KEYS = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 };
 
 export function board(main) {
   const columns = main.querySelector("#columns");
   const summary = main.querySelector("#board-summary");
+  const asks = new Asks(main.querySelector("#asks"));
   const outputs = new Map(); // key of a running call -> its last lines
 
   const live = new Live(main.dataset.board, {
     column: (data) => place(JSON.parse(data)),
     columns: (data) => arrange(JSON.parse(data)),
     output: (data) => print(JSON.parse(data)),
-  }, (state) => {
-    if (state === "out") return location.reload(); // nothing stays on the screen
-    const connection = document.querySelector("#connection");
-    connection.dataset.state = state;
-    connection.textContent = STATES[state];
-  }, () => [...columns.children].map((one) => one.dataset.version));
+    asks: (html) => asks.show(html),
+    waits: (data) => showWaiting(JSON.parse(data)),
+  }, showConnection, () => [...columns.children].map((one) => one.dataset.version));
 
   // Replaces what has changed of a column. A new one is put into its place by `arrange`.
   function place({ id, html }) {
@@ -37,6 +36,10 @@ export function board(main) {
   }
 
   function replace(old, fresh) {
+    whenReleased(old, () => replaceNow(old, fresh));
+  }
+
+  function replaceNow(old, fresh) {
     if (old.isEqualNode(fresh)) return;
     const focused = old.contains(document.activeElement) ? document.activeElement : undefined;
     old.replaceWith(fresh);

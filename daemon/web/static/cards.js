@@ -7,11 +7,12 @@ import { foldRows, nestRows, restore } from "./rows.js";
 
 const MAX_PREVIEW = 65_536; // characters of running output and unfinished text
 const SLOTS = ["input", "live", "output", "children", "turn"];
-const reloading = new Map(); // id of a card -> the last time that it was fetched
+const reloading = new Map(); // id of a card that is being fetched -> {on}: whether expanded
 const policy = globalThis.trustedTypes?.createPolicy("tooltap", { createHTML: (html) => html });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const date = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const dated = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+const dayOfYear = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "full" });
 const minutes = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const today = new Date().toDateString();
@@ -23,8 +24,37 @@ export function parse(html) {
   return holder.content;
 }
 
+let pressed; // what the pointer is held down on: a click must end where it began
+const held = new Map(); // element, or a key of its own -> what puts the new one in its place, until the pointer is released
+addEventListener("pointerdown", ({ target }) => (pressed = target), true);
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(release), true);
+addEventListener("blur", release); // of the window: it is released elsewhere
+
+function release() {
+  pressed = undefined;
+  const waiting = [...held.values()];
+  held.clear();
+  for (const show of waiting) show();
+}
+
+// Shows something new in the place of an element, or within it. While a pointer is held down there, that waits: else the
+// click would be lost.
+export function whenReleased(element, show) {
+  if (isPressed(element)) held.set(element, show);
+  else show();
+}
+
+export const isPressed = (element) => Boolean(pressed && element.contains(pressed));
+
+// Waits until no pointer is held down on an element.
+export const released = (element) => new Promise((done) => (isPressed(element) ? held.set(Symbol("press"), done) : done()));
+
 // Shows new content in the place of the former one. The focus stays on the link or the button that had it.
 export function refill(element, fresh) {
+  whenReleased(element, () => replaceContent(element, fresh));
+}
+
+function replaceContent(element, fresh) {
   const keyOf = (one) => one.href ?? one.dataset.line;
   const focused = element.contains(document.activeElement) ? keyOf(document.activeElement) : undefined;
   element.replaceChildren(fresh);
@@ -39,7 +69,8 @@ export function enhance(root) {
     const when = new Date(Number(time.dataset.ts));
     if (Number.isNaN(when.getTime())) continue;
     time.title = date.format(when);
-    time.textContent = (when.toDateString() === today ? clock : dated).format(when);
+    const isThisYear = when.getFullYear() === new Date().getFullYear();
+    time.textContent = (when.toDateString() === today ? clock : isThisYear ? dated : dayOfYear).format(when);
   }
   for (const time of root.querySelectorAll("time[data-day]")) time.textContent = dayOf(new Date(Number(time.dataset.day)));
   for (const time of root.querySelectorAll("time[data-last]")) {
@@ -47,6 +78,9 @@ export function enhance(root) {
     if (Number.isNaN(when.getTime())) continue;
     time.title = date.format(when);
     time.textContent = minutes.format(when);
+  }
+  if (document.querySelector("#aside[data-session]")) {
+    for (const file of root.querySelectorAll(".prose code.file")) Object.assign(file, { tabIndex: 0, role: "link" });
   }
   if (document.body.dataset.tap !== "expand") return;
   for (const card of root.querySelectorAll("article.card")) {
@@ -81,7 +115,9 @@ function swap(card, fresh, kept, feed) {
   const inside = partsOf(fresh);
   for (const part of inside) document.getElementById(part.id)?.remove();
   feed.join(card, inside);
-  if (headOf(card)?.hasAttribute("aria-expanded") && isExpanded(card) !== isExpanded(fresh)) return reload(card, isExpanded(card), inside).catch(() => replace(card, fresh, kept));
+  const on = reloading.get(card.id)?.on ?? isExpanded(card);
+  if (headOf(card)?.hasAttribute("aria-expanded") && on !== isExpanded(fresh)) return reload(card, on, inside).catch(() => replace(card, fresh, kept));
+  reloading.delete(card.id);
   replace(card, fresh, kept);
 }
 
@@ -90,9 +126,10 @@ export async function reload(card, on, inside = partsOf(card)) {
   const address = new URL(`/cards/${card.dataset.seq}`, location.href);
   address.searchParams.set("level", on ? "expanded" : "collapsed");
   for (const part of inside) address.searchParams.append("also", part.dataset.seq);
-  const turn = Symbol("turn");
+  const turn = { on };
   reloading.set(card.id, turn);
   const fresh = parse(await (await ask(address)).text()).querySelector("article");
+  await released(document.getElementById(card.id) ?? card);
   if (reloading.get(card.id) !== turn) return; // it has been asked for again
   reloading.delete(card.id);
   replace(document.getElementById(card.id) ?? card, fresh, ["children", "live"]);

@@ -2,7 +2,7 @@
 // emptied to placeholders of their height and fetched again later, and the farthest are removed. So the browser holds a
 // bounded number of cards, and what it does for a new one does not grow with what was seen.
 
-import { findCard, isExpanded, make, parse, partsOf, patch, reload } from "./cards.js";
+import { findCard, isExpanded, make, parse, partsOf, patch, released, reload } from "./cards.js";
 import { ask } from "./origin.js";
 import { remember } from "./rows.js";
 
@@ -161,6 +161,7 @@ export class Feed {
   // Replaces everything by the newest page.
   async renew() {
     const section = await this.fetch({});
+    await released(this.element);
     this.renewals += 1;
     this.element.replaceChildren(section);
     this.links.older.dataset.cursor = section.dataset.first;
@@ -294,6 +295,14 @@ export class Feed {
   firstBelow(height) {
     const isBelow = (one) => one.getBoundingClientRect().bottom > height;
     return [...(this.sections.find(isBelow)?.children ?? [])].find(isBelow);
+  }
+
+  // Returns the seq up to which events have been on the screen, if the reader has read to here.
+  seen() {
+    const below = this.firstBelow(innerHeight);
+    if (!below) return Number(this.element.lastElementChild.dataset.last);
+    const before = below.previousElementSibling ?? below.parentElement.previousElementSibling?.lastElementChild;
+    return Number(before?.dataset.seq ?? below.parentElement.dataset.first) - (before ? 0 : 1);
   }
 
   // Keeps the visible part in place while something above it changes.

@@ -1,13 +1,16 @@
 // Home: the table of sessions is kept up to date, and another filter shows other sessions without leaving the page.
 
-import { parse, refill } from "./cards.js";
+import { Asks } from "./asks.js";
+import { parse } from "./cards.js";
 import { get } from "./feed.js";
 import { Live, showConnection } from "./live.js";
 import { LoggedOut } from "./origin.js";
 import { Rows } from "./home_rows.js";
+import { showWaiting } from "./waiting.js";
 
 export function home(main) {
   let shown = location.search;
+  const asks = new Asks(main.querySelector("#asks"));
   let rows = new Rows(main);
   let live = connect();
   showBudgets();
@@ -17,23 +20,21 @@ export function home(main) {
       row: (html) => rows.put(parse(`<table><tbody>${html}</tbody></table>`).querySelector("tr")),
       gone: (name) => rows.put(null, name),
       counts: (data) => showCounts(JSON.parse(data)),
-      asks: (html) => refill(main.querySelector("#asks"), parse(html)),
+      asks: (html) => asks.show(html),
+      waits: (data) => showWaiting(JSON.parse(data)),
       renew: () => rows.renew(),
     }, showConnection, () => []);
     made.connect(main.dataset.after);
     return made;
   }
 
-  function showCounts({ waits, shown, ...counts }) {
+  function showCounts({ shown, ...counts }) {
     for (const place of main.querySelectorAll("[data-count]")) {
       const value = counts[place.dataset.count];
       place.textContent = value.toLocaleString("en");
       if (place.dataset.count === "total") place.hidden = !value;
       else place.parentElement.classList.toggle("some", value > 0);
     }
-    const pill = document.querySelector("#waits");
-    pill.hidden = !waits;
-    pill.querySelector("span").textContent = waits;
     rows.isNone(shown === 0);
   }
 
@@ -55,6 +56,9 @@ export function home(main) {
     live.close();
     rows.close();
     for (const name of ["rows", "live", "after"]) main.dataset[name] = fresh.dataset[name];
+    const place = fresh.querySelector("#asks");
+    asks.replace([...place.children]);
+    place.replaceWith(asks.container);
     main.replaceChildren(...fresh.childNodes);
     shown = new URL(address, location.href).search;
     document.querySelector("#preferences [name=back]").value = `/${shown}`;

@@ -1,7 +1,7 @@
 // The rows of the table of sessions, in parts. Older parts are fetched when the reader comes near; far parts are emptied
 // to a space of their height and fetched again later. So the browser holds a bounded number of rows.
 
-import { make, parse } from "./cards.js";
+import { isPressed, make, parse, whenReleased } from "./cards.js";
 import { get } from "./feed.js";
 
 const NEAR = 1_000; // pixels around the visible part, within which parts are filled
@@ -109,8 +109,9 @@ export class Rows {
   put(row, name = row.dataset.session) {
     if (this.isHeld()) {
       const known = this.find(name);
-      if (known && row) change(known, row);
+      if (known && row && !isPressed(known)) change(known, row);
       this.later.set(name, row);
+      whenReleased(this.table, () => this.flush());
     } else {
       this.place(name, row);
       this.settle();
@@ -127,7 +128,7 @@ export class Rows {
   }
 
   isHeld() {
-    return this.table.contains(document.activeElement) || (matchMedia("(hover: hover)").matches && this.table.matches(":hover"));
+    return isPressed(this.table) || this.table.contains(document.activeElement) || (matchMedia("(hover: hover)").matches && this.table.matches(":hover"));
   }
 
   place(name, row) {

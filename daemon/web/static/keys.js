@@ -3,14 +3,14 @@
 const TYPED = "input, select, textarea, button, :popover-open";
 const ROWS = "main :is(tr, li, h2)";
 
-// Runs the action of a key in `keys`. `isScrolled`: whether the arrow keys and the space bar scroll from an element.
+// Runs the action of a key in `keys`, with the event. `isScrolled`: whether the arrow keys and the space bar scroll from an element.
 export function listen(keys, isScrolled) {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !Object.hasOwn(keys, event.key)) return;
     if (event.target.closest(TYPED)) return;
     if (["ArrowDown", "ArrowUp", " "].includes(event.key) && isScrolled(event.target)) return;
     event.preventDefault();
-    keys[event.key]();
+    keys[event.key](event);
   });
 }
 

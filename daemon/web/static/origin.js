@@ -9,6 +9,14 @@ const NEVER_STAYS = new RegExp(`^(${SIGNATURE}|token)=`);
 
 export class LoggedOut extends Error {}
 
+// The daemon has refused a request; the message is its sentence. `code`: as in its JSON.
+export class Refused extends Error {
+  constructor(code, sentence) {
+    super(sentence);
+    this.code = code;
+  }
+}
+
 // Returns the address of this page as the browser sends it, without a signature, and without a token that an old link has.
 export function here() {
   const parts = location.search.slice(1).split("&").filter((one) => one && !NEVER_STAYS.test(one));
@@ -20,20 +28,30 @@ export function expiry() {
   return Number(new URLSearchParams(location.search).get(SIGNATURE)?.split(".")[0] ?? NaN);
 }
 
-// Asks the daemon with the secret. Throws `LoggedOut` if that does not let us in.
+// Asks the daemon with the secret. Throws `LoggedOut` if that does not let us in, and `Refused`.
 export async function ask(address, options = {}) {
   const secret = localStorage.getItem(KEY);
   if (secret === null) throw new LoggedOut();
-  const response = await fetch(address, { ...options, headers: { "Tooltap-Page": secret } });
+  const response = await fetch(address, { ...options, headers: { ...options.headers, "Tooltap-Page": secret } });
   if (response.status === 403) throw new LoggedOut();
-  if (!response.ok) throw new Error(`${response.status} for ${address}`);
+  if (!response.ok) {
+    const { error } = await response.json().catch(() => ({}));
+    throw new Refused(error?.code, error?.message ?? `${response.status} for ${address}`);
+  }
   return response;
 }
 
+// Sends a JSON object, and returns the answer, which is one.
+export async function tell(address, values) {
+  const headers = { "Content-Type": "application/json" };
+  return (await ask(address, { method: "POST", headers, body: JSON.stringify(values) })).json();
+}
+
 // Returns an address of ours with a signature, in full: a path that begins with two slashes would be another host.
-export async function admitted(address) {
+// `signal`: aborts.
+export async function admitted(address, signal) {
   const { pathname, search } = new URL(address, location.href);
-  const signature = await (await ask("/pass", { method: "POST", body: pathname + search })).text();
+  const signature = await (await ask("/pass", { method: "POST", body: pathname + search, signal })).text();
   return `${location.origin}${pathname}${search}${search ? "&" : "?"}${SIGNATURE}=${signature}`;
 }
 

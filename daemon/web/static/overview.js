@@ -1,7 +1,7 @@
 // The overview of a session: the minimap, whose window is a slider, and the outline of its turns. Both say where the
 // reader is, and lead elsewhere. They are fetched again while the session continues.
 
-import { parse } from "./cards.js";
+import { parse, released } from "./cards.js";
 import { get } from "./feed.js";
 import { LoggedOut } from "./origin.js";
 
@@ -272,6 +272,7 @@ export class Overview {
     this.isFetching = true;
     try {
       const fresh = parse(await get(this.element.dataset.address));
+      await Promise.all([released(this.element), released(this.outline)]);
       const focused = document.activeElement.closest?.("#outline a")?.dataset.seq;
       for (const part of ["minimap", "outline"]) {
         document.querySelector(`#${part} [data-part]`).replaceWith(fresh.querySelector(`[data-part="${part}"]`));

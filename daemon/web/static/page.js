@@ -1,8 +1,10 @@
 // The script of the page: live events, expanding cards, the keyboard. Pages of the timeline are links, a card's header
 // links to its event, and preferences and filters are forms (`forms.js`).
 
+import { Asks } from "./asks.js";
 import { board } from "./board.js";
-import { append, enhance, findCard, headOf, isExpanded, make, parse, patch, refill, reload, slotOf } from "./cards.js";
+import { append, enhance, findCard, headOf, isExpanded, make, parse, patch, refill, reload, slotOf, whenReleased } from "./cards.js";
+import { composer, showTaken } from "./composer.js";
 import { copyClicked, offerCopies } from "./copies.js";
 import { Feed } from "./feed.js";
 import { home } from "./home.js";
@@ -11,9 +13,12 @@ import { Live, showConnection } from "./live.js";
 import { here } from "./origin.js";
 import { Overview } from "./overview.js";
 import { palette } from "./palette.js";
+import { references } from "./references.js";
 import { reveal } from "./rows.js";
+import { Seen } from "./seen.js";
 import { share } from "./share.js";
 import { tabs } from "./tabs.js";
+import { followWaiting, offerNotifications, showWaiting } from "./waiting.js";
 
 const AT_END = 80; // pixels from the end within which the reader follows
 const MAX_PARTIALS = 16; // unfinished texts shown at a time
@@ -22,6 +27,7 @@ const TOO_MANY = 300; // messages in one frame
 
 history.replaceState(history.state, "", here() + location.hash); // without the pass
 const main = document.querySelector("#timeline");
+nameEvent();
 enhance(document);
 for (const button of document.querySelectorAll("button[data-copy]")) copies(button);
 if (main.dataset.cards) timeline();
@@ -31,6 +37,17 @@ if ("board" in main.dataset) board(main);
 if (document.querySelector("#share")) share(document.querySelector("#share"));
 tabs();
 palette();
+references();
+offerNotifications();
+followWaiting(["cards", "home", "board"].some((one) => one in main.dataset));
+
+// Puts the id of the event of this address into it: its number changes when the journal is built again.
+function nameEvent() {
+  const address = new URL(location.href);
+  if (!main.dataset.event || address.searchParams.has("event")) return;
+  address.searchParams.set("event", main.dataset.event);
+  history.replaceState(history.state, "", address);
+}
 
 function timeline() {
   const feed = new Feed(main, (last) => live.connect(last));
@@ -38,11 +55,15 @@ function timeline() {
   const head = document.querySelector("#head");
   const partials = make("div", "pieces");
   const jump = document.querySelector("#jump");
+  const form = document.querySelector("#composer");
+  const asks = document.querySelector("#asks") && new Asks(document.querySelector("#asks"));
   const queue = [];
   let isFollowing = false;
   let unseen = 0;
   feed.element.after(partials);
   if (head) {
+    composer(form);
+    showTaken(form, head);
     offerCopies(head);
     head.addEventListener("click", copyClicked);
   }
@@ -59,9 +80,12 @@ function timeline() {
       overview?.changed();
     }),
     whole: (data) => later(() => partials.querySelector(`[data-key="${CSS.escape(JSON.parse(data).key)}"]`)?.remove()),
-    sessions: (html) => later(() => showSessions(html)),
+    sessions: (html) => sessions && whenReleased(sessions, () => showSessions(html)),
+    asks: (html) => later(() => asks?.show(html)),
+    waits: (data) => showWaiting(JSON.parse(data)),
     head: (html) => later(() => {
       if (head) refill(head, parse(html));
+      if (head) showTaken(form, head);
       showWhere(head);
     }),
     gap: (data) => later(() => showGap(JSON.parse(data))),
@@ -69,11 +93,12 @@ function timeline() {
     at: (_, seq) => later(() => feed.isNewest && feed.reach(seq)),
   }, showConnection, () => [...partials.children].map((one) => one.dataset.key).filter((key) => key.length <= MAX_KEY));
 
-  // Shows all changes since the last animation frame at once.
+  // Shows all changes since the last animation frame at once; not while a card is pressed.
   function later(change) {
     if (queue.push(change) > 1) return;
-    if (document.hidden) setTimeout(flush, 500);
-    else requestAnimationFrame(flush);
+    const show = () => whenReleased(feed.element, flush);
+    if (document.hidden) setTimeout(show, 500);
+    else requestAnimationFrame(show);
   }
 
   function flush() {
@@ -99,6 +124,7 @@ function timeline() {
     if (isFollowing) scrollTo(0, document.documentElement.scrollHeight);
     jump.hidden = isFollowing && feed.isNewest;
     document.querySelector("#count").textContent = unseen ? `(${unseen} new)` : "";
+    seen?.note();
   }
 
   function arrive(html) {
@@ -129,7 +155,7 @@ function timeline() {
   }
 
   function showSessions(html) {
-    if (!sessions?.hasAttribute("data-live")) return;
+    if (!sessions.hasAttribute("data-live")) return;
     const focused = document.activeElement.closest("#sessions li")?.dataset.session;
     sessions.replaceChildren(parse(html));
     markSession();
@@ -192,8 +218,13 @@ function timeline() {
   const target = document.getElementById(at);
   const show = (card) => (reveal(card), card?.scrollIntoView({ block: "center" }));
   addEventListener("hashchange", () => show(document.getElementById(location.hash.slice(1))));
+  const seen = head && new Seen(feed, !new URL(main.dataset.page, location.href).search);
+  const opens = seen?.place();
   if (target) show(target);
-  else if (feed.isNewest) {
+  else if (opens !== undefined) {
+    history.scrollRestoration = "manual";
+    feed.show(opens).then(follow);
+  } else if (feed.isNewest) {
     history.scrollRestoration = "manual";
     isFollowing = true;
   }

@@ -10,11 +10,15 @@ export function foldRows(rows, fold) {
   const found = document.querySelector(`article.run[data-fold="${CSS.escape(fold.dataset.fold)}"]`);
   const isInside = (row) => found?.contains(row);
   const place = found?.parentElement ?? rows[0]?.parentElement;
-  const isFree = (row) => row?.parentElement === place && row.dataset.level === "title" && !row.matches(":focus-within");
+  const runOf = (row) => row.closest("article.run");
+  const isAmong = (run) => run?.parentElement === place && [...run.querySelectorAll(".run-rows > article")].every((one) => rows.includes(one));
+  const isFree = (row) => (row?.parentElement === place || isAmong(runOf(row))) && row.dataset.level === "title" && !row.matches(":focus-within");
   if (!rows.every((row) => row && (isInside(row) || isFree(row)))) return;
   if (found) found.querySelector("summary").replaceChildren(...fold.querySelector("summary").childNodes);
   else rows[0].before(fold);
+  const emptied = rows.map(runOf).filter((run) => run && run !== found && run !== fold);
   (found ?? fold).querySelector(".run-rows").append(...rows);
+  for (const run of emptied) run.remove();
   if (!found) restore(place);
 }
 

@@ -1,7 +1,7 @@
 // The tabs of a session: beside the conversation they are loaded when they are opened, and on their own pages they are
 // there already. While one is looked at it asks every two seconds whether there is something new.
 
-import { make, parse } from "./cards.js";
+import { make, parse, released } from "./cards.js";
 import { copyClicked, offerCopies } from "./copies.js";
 import { ask, LoggedOut } from "./origin.js";
 
@@ -121,7 +121,9 @@ class Panel {
     this.isAsking = true;
     try {
       const response = await ask(address);
-      if (response.status !== 204) this.replace(await response.text());
+      const html = await response.text();
+      await released(this.element);
+      if (response.status !== 204) this.replace(html);
     } catch (error) {
       if (error instanceof LoggedOut) return location.reload();
       console.warn(error);

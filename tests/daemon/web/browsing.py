@@ -116,7 +116,6 @@ class Stream:
     def __init__(self, connection: HTTPConnection, response: HTTPResponse) -> None:
         self._connection = connection
         self.response = response
-        self.comments = 0
 
     def __iter__(self) -> Iterator[Message]:
         """Yield messages until the connection ends; an incomplete last one is left out."""
@@ -128,9 +127,6 @@ class Stream:
                     if "data" in fields:
                         yield Message(fields.get("event", "message"), fields.get("id"), fields["data"])
                     fields = {}
-                elif name == ":":
-                    self.comments += 1
-                    yield Message("comment", None, "")
                 else:
                     fields[name] = f"{fields[name]}\n{value}" if name in fields else value
         except (ConnectionError, ValueError):  # a chunk was cut off

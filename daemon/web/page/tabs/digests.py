@@ -14,9 +14,11 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.sessions.row import first_line_of
+from tooltap.daemon.show.turn_naming import TurnNaming
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.protocol.events import is_turn_start
+from tooltap.protocol.events import head_of, is_turn_start
 from tooltap.protocol.filters import Filter
 
 
@@ -42,12 +44,53 @@ class TurnCount:
         return starts
 
 
+class TurnNames:
+    """Digest of a session: the names of its turns."""
+
+    KINDS: ClassVar[tuple[str, ...]] = ("turn", "message", "tool-call")
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._naming = TurnNaming[str]()
+        self._number = 0
+        self._is_open = False
+        self._settled: str | None = ""
+        """Id of the turn, after its provisional end; empty if it has none."""
+
+    def note(self, seq: int, body: bytes) -> None:
+        head = head_of(body)
+        if head.replay:
+            return
+        if head.kind == "tool-call" or (head.role == "assistant" and head.agent is None):
+            self._naming.act()
+        if head.goes_on and head.turn == self._settled:
+            self._is_open = True
+        if head.starts_turn:
+            self._number += 1
+            self._is_open, self._settled = True, ""
+            self._name(self._naming.start())
+        elif head.kind == "turn" and head.agent is None:
+            self._is_open, self._settled = False, head.turn if head.provisional else ""
+        elif head.role == "user" and head.agent is None and (said := first_line_of(head.text)):
+            self._name(self._naming.say(said, in_turn=self._is_open))
+
+    def names(self) -> dict[int, str]:
+        """Return the names of turns that have one, by their numbers from 1."""
+        return dict(self._names)
+
+    def _name(self, name: str | None) -> None:
+        if name is not None and (self._number in self._names or len(self._names) < NAMED):
+            self._names[self._number] = name
+
+
 def place_url(session: str, seq: int) -> str:
     """Return the address of an event in its session."""
     return f"{session_url(session, at=seq)}#e{seq}"
 
 
 REMEMBERED = 4
+NAMED = 10_000
+"""Maximum turns of a session whose names are remembered."""
 
 
 class Digest(Protocol):

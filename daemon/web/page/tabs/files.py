@@ -64,7 +64,8 @@ class ChangedFiles:
     def note(self, seq: int, body: bytes) -> None:
         event: dict[str, Any] = msgspec.json.decode(body)
         if event["kind"] == "turn":
-            self._turns.note(event["state"], event.get("agent"))
+            if not event.get("replay"):
+                self._turns.note(event["state"], event.get("agent"))
             return
         if event["kind"] == "tool-call" and event["name"] in CHANGING and len(self._places) < CALLS:
             self._places[seq] = Place(seq, event.get("ts"), self._turns.number, event["name"])

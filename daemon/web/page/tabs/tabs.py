@@ -20,7 +20,7 @@ from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, known_row_of, preferences_of, query_of
 from tooltap.daemon.web.page.successors import Successors
 from tooltap.daemon.web.page.tabs.details import Announced, details_values
-from tooltap.daemon.web.page.tabs.digests import Digests, place_url
+from tooltap.daemon.web.page.tabs.digests import Digests, TurnNames, place_url
 from tooltap.daemon.web.page.tabs.files import NARROW, WIDE, ChangedFiles, files_values
 from tooltap.daemon.web.page.tabs.plan import TodoLists, plan_values
 from tooltap.daemon.web.page.tabs.usage import Spending, costs_of, usage_values
@@ -83,6 +83,7 @@ class _Tabs:
         self._files = Digests(services.journal, ChangedFiles)
         self._spending = Digests(services.journal, Spending)
         self._todos = Digests(services.journal, TodoLists)
+        self._turns = Digests(services.journal, TurnNames)
         self._announced = Digests(services.journal, Announced)
         self._successors = successors
         self._values: dict[TabName, Callable[[dict[str, Any], TabQuery], Awaitable[dict[str, Any]]]] = {
@@ -111,6 +112,7 @@ class _Tabs:
                 "version": version,
                 "wide": query.fragment != "1",
                 "place_url": place_url,
+                "turn_names": await self._turn_names(row, name),
                 "shell": quote,
                 "preferences": preferences_of(request),
             }
@@ -119,12 +121,20 @@ class _Tabs:
 
         return answered
 
+    async def _turn_names(self, row: dict[str, Any], name: TabName) -> dict[int, str]:
+        if name == "details":
+            return {}
+        async with self._turns.of(row) as known:
+            return known.names()
+
     async def _files_values(self, row: dict[str, Any], query: TabQuery) -> dict[str, Any]:
         limits = NARROW if query.fragment == "1" else WIDE
         async with self._files.of(row) as known:
-            return await anyio.to_thread.run_sync(
+            values = await anyio.to_thread.run_sync(
                 lambda: files_values(known, query.open, limits, open_first=not query.fragment)
             )
+        in_all = row.get("linesAdded") or 0, row.get("linesRemoved") or 0
+        return values | {"in_all": None if in_all == (values["added"], values["removed"]) else in_all}
 
     async def _usage_values(self, row: dict[str, Any], query: TabQuery) -> dict[str, Any]:
         costs = await costs_of(self._journal, str(row["session"]))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
-from tests.daemon.changing import HOUR, two_sessions
+from tests.cli.command import here
+from tests.daemon.changing import HOUR, edited, two_sessions
+from tests.daemon.events import commit, event
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
 from tests.daemon.web.page.reading import Element, shown
+from tooltap.daemon.sessions.files import FileParts
+from tooltap.protocol.events import SessionEvent
 
 
 @pytest.fixture
@@ -74,3 +79,42 @@ def test_a_changed_filter_keeps_the_others(changed: None, browser: Browser) -> N
 
 def test_nothing_changed_is_a_sentence(daemon: Running, browser: Browser) -> None:
     assert "No session has changed a file yet." in shown(browser, "/files").one("p", class_="empty").text
+
+
+def test_what_an_older_version_did_not_count_is_one_sentence(
+    daemon: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *_, other = two_sessions()
+    with monkeypatch.context() as older:
+        older.setattr(FileParts, "add", lambda self, path, part: None)
+        daemon.commit(two_sessions()[0])
+    said = "an older version has ingested 1 session without counting the files"
+
+    alone = here("files", "--socket", daemon.path)
+    assert (alone.stdout, alone.stderr.decode().count(said)) == (b"", 1)
+    assert said in shown(browser, "/files").text.lower()
+
+    daemon.commit(other)
+    both = here("files", "--socket", daemon.path)
+    assert both.stdout.count(b"\n") == 2
+    assert said in both.stderr.decode()
+    assert said in shown(browser, "/files").one("p", class_="sum").text.lower()
+    assert "older version" not in here("files", "--agent", "claude", "--socket", daemon.path).stderr.decode()
+
+
+def test_worktree_stands_beside_the_path(daemon: Running, browser: Browser) -> None:
+    """The same file in a repository and in two worktrees of it."""
+    folders = {"one": "/src/shop", "two": "/src/shop/.claude/worktrees/fix", "three": "/src/shop/.worktrees/fix-2/web"}
+    for name, cwd in folders.items():
+        where: dict[str, Any] = {"stream": name, "session": name, "ts": HOUR}
+        path = "../src/a.py" if name == "three" else "src/a.py"
+        started = event(SessionEvent, state="started", cwd=cwd, root="/src/shop", **where)
+        daemon.commit(commit(started, *edited("1", path, "x\n", "y\n", **where), stream=name))
+
+    rows = shown(browser, "/files").all("details", class_="changed")
+    found = {" ".join(one.one("span", class_="where").text.split()) for one in rows}
+    assert found == {"shop/src/a.py", "shop/src/a.py in the worktree fix", "shop/src/a.py in the worktree fix-2"}
+    listed = here("files", "--socket", daemon.path).stdout.decode().splitlines()[1:]
+    assert {line.split("\t")[0] for line in listed} == {
+        f"{cwd.removesuffix('/web')}/src/a.py" for cwd in folders.values()
+    }

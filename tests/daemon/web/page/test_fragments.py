@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
@@ -64,6 +65,33 @@ async def test_event_is_rendered_once_per_level(
         assert [one.seq for one in await fragments.of(events, level)] == [1, 2]
 
     assert [(seq, context.level) for seq, context in rendered] == [(1, "full"), (2, "full"), (1, "title"), (2, "title")]
+
+
+async def test_one_of_many_live_readers_renders(
+    journal: Journal, rendered: list[tuple[int | None, RenderContext]]
+) -> None:
+    await journal.commit(commit(message("a"), message("b", replay=True), message("c")))
+    fragments, events = Fragments(journal, 1_000_000, str), await everything(journal)
+    shown: list[list[Fragment]] = []
+
+    async def read() -> None:
+        shown.append(await fragments.of_live(events, full))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(read)
+
+    assert [[one.seq for one in found] for found in shown] == 5 * [[1, 3]]
+    assert [seq for seq, _ in rendered] == [1, 2, 3]
+    assert await fragments.of_live([], full) == []
+
+
+async def test_card_alone_is_rendered_once(journal: Journal) -> None:
+    await journal.commit(commit(message("a")))
+    fragments = Fragments(journal, 1_000_000, str)
+    [fragment] = await fragments.of(await everything(journal), full)
+
+    assert fragments.card_of(fragment) is fragments.card_of(fragment)
 
 
 async def test_invisible_events_are_cached_too(

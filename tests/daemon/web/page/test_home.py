@@ -161,7 +161,7 @@ def test_row_says_which_session_it_comes_from(daemon: Running, browser: Browser)
 
 def test_changes_are_sent_row_by_row(three: None, daemon: Running, browser: Browser) -> None:
     with browser.stream("/rows/live?agent=claude") as stream:
-        stream.until("counts")
+        stream.until("waits")
         daemon.commit(commit(message("new", "v", session="new", provider="claude", ts=20_002 * DAY), stream="v"))
         sent = stream.until("counts")
         daemon.commit(commit(message("not asked for", "w", session="hidden", ts=20_002 * DAY), stream="w"))
@@ -172,6 +172,31 @@ def test_changes_are_sent_row_by_row(three: None, daemon: Running, browser: Brow
     assert sent[1].json["all"] == 3
     assert sent[1].json["total"] == "0 tokens"
     assert gone.data == "hidden"
+
+
+def test_total_is_that_of_the_page_of_the_usage(daemon: Running, browser: Browser) -> None:
+    """Also of a session with tokens of no known cost, and 100,000 for $5 a million; the other one cost $1.25."""
+    tokens: dict[str, Any] = {"scope": "step", "input_tokens": 100_000, "output_tokens": 0, "ts": 20_000 * DAY}
+    daemon.commit(
+        commit(
+            message("x", ts=20_000 * DAY),
+            event(Usage, model="claude-opus-4-5", **tokens),
+            event(Usage, model="nobody-knows-this", **tokens),
+        ),
+        commit(
+            message("x", "t", session="session-2", ts=20_000 * DAY),
+            event(Usage, "t", session="session-2", cost_usd=1.25, model="m-1", **tokens),
+            stream="t",
+        ),
+    )
+
+    of_all = shown(browser, "/usage?zone=UTC").one("dl", class_="totals").all("dd")[0].text
+    rows = {one["session"]: one for one in browser.get("/api/sessions").json["sessions"]}
+    with browser.stream("/rows/live") as stream:
+        assert stream.until("counts")[-1].json["total"] == "$1.75 · 300 k tokens"
+    assert of_all == "about $1.75"
+    known = {name: (one.get("costUsd"), one.get("knownCostUsd")) for name, one in rows.items()}
+    assert known == {"session-1": (None, 0.5), "session-2": (1.25, None)}
 
 
 def test_total_with_a_lower_bound_is_one() -> None:

@@ -15,6 +15,9 @@ from tests.daemon.web.browsing import Browser, Message, Stream, browsed
 from tests.daemon.web.page.reading import prefer, read, shown
 from tooltap.protocol.events import Chunk, PermissionRequest, PermissionResponse, Reasoning, ToolUpdate, Turn
 
+BESIDE = ("sessions", "waits")
+"""Messages that come at any time."""
+
 
 def cards(stream: Stream, count: int) -> list[Message]:
     found: list[Message] = []
@@ -38,8 +41,8 @@ def joined(browser: Browser, **query: str) -> Stream:
 
 
 def names_and_ids(stream: Stream, until: str) -> list[tuple[str, str | None]]:
-    """Return names and ids of messages, without the list of sessions, which comes at any time."""
-    return [(one.event, one.id) for one in stream.until(until) if one.event != "sessions"]
+    """Return names and ids of messages, without what comes at any time."""
+    return [(one.event, one.id) for one in stream.until(until) if one.event not in BESIDE]
 
 
 def test_card_has_seq_as_id(daemon: Running, browser: Browser) -> None:
@@ -117,7 +120,7 @@ def test_state_of_call_is_sent_whatever_the_filter_hides(
                 call("2", title="needle"),
             )
         )
-        found = [one for one in stream.until("card") + stream.until("card") if one.event != "sessions"]
+        found = [one for one in stream.until("card") + stream.until("card") if one.event not in BESIDE]
 
     states = [one.data for one in found if one.event == "state"]
     assert [(one.event, one.id) for one in found if one.event == "card"] == [("card", "1"), ("card", "6")]
@@ -217,9 +220,9 @@ def test_reader_that_comes_back_is_told_of_its_partials(daemon: Running, browser
     daemon.commit(commit(message("one", message_id="one"), base=1))
     query = [("after", "0"), *(("has", key) for key in keys)]
     with browser.stream(f"/live?{urlencode(query)}") as stream:
-        before = [one for one in stream.until("live") if one.event != "sessions"]
+        before = [one for one in stream.until("live") if one.event not in BESIDE]
         daemon.commit(commit(message("two", message_id="two"), event(Turn, state="cancelled"), base=2))
-        after = [one for one in stream.until("card") + stream.until("card") if one.event != "sessions"]
+        after = [one for one in stream.until("card") + stream.until("card") if one.event not in BESIDE]
 
     assert [one.event for one in before] == ["whole", "card", "live"]
     assert [one.event for one in after] == ["whole", "card", "whole", "card"]
@@ -256,7 +259,7 @@ def test_partials_end_with_whole_message(daemon: Running, browser: Browser) -> N
             )
         )
         daemon.commit(commit(event(Turn, state="completed"), base=2))
-        found = [one for one in stream.until("card") + stream.until("card") if one.event != "sessions"]
+        found = [one for one in stream.until("card") + stream.until("card") if one.event not in BESIDE]
 
     first, second, third, whole, _, ended, _ = found
     key = first.json["key"]
@@ -281,7 +284,7 @@ def test_gap_is_sent(daemon: Running, browser: Browser) -> None:
     daemon.expire(before=1_000)
 
     with opened(browser, after="1") as stream:
-        gap, *rest = (one for one in stream.until("live") if one.event != "sessions")
+        gap, *rest = (one for one in stream.until("live") if one.event not in BESIDE)
     with opened(browser, after="900") as stream:
         reset = stream.until("gap")[-1]
 
@@ -300,9 +303,10 @@ def test_session_list_is_updated(daemon: Running, browser: Browser) -> None:
     assert read(html).one("li", **{"data-session": "session-1"}).text.count("1 event") == 1
 
 
-def test_idle_page_gets_comments(tmp_path: Path) -> None:
+def test_idle_page_gets_heartbeats(tmp_path: Path) -> None:
     with browsed(tmp_path, {"heartbeat": 0.05}) as (_, browser), joined(browser) as stream:
-        assert stream.until("comment")
+        for _ in range(3):
+            assert stream.until("heartbeat")[-1].json == {"op": "heartbeat", "period": 0.05}
 
 
 def test_feed_ends_with_the_daemon(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from tests.daemon.show.carding import made, recorded, result
 from tooltap.daemon.export import markdown as markdown_page
 from tooltap.daemon.export.markdown import MarkdownPage
 from tooltap.daemon.export.source import Bodies
-from tooltap.daemon.show.skins.markdown import code_span, fenced, inert, line
-from tooltap.protocol.events import AnyEvent, Event
+from tooltap.daemon.sessions.row import first_line_of
+from tooltap.daemon.show.skins.markdown import as_typed, call_blocks, code_span, fenced, inert, line, quoted
+from tooltap.protocol.events import AnyEvent, Event, ToolCall, ToolResult
 
 ATTACKS = [
     "# Heading\n## Turn 9",
@@ -86,8 +87,7 @@ def test_hostile_text_stays_in_its_place(text: str) -> None:
 
     tokens = parsed(markdown)
     assert not ACTIVE & {token.type for token in tokens}
-    turns = headings(markdown)[1:]
-    assert [turn.partition(",")[0] for turn in turns] == ["Turn 1"]
+    assert headings(markdown)[1:] == [line(first_line_of(text) or "Turn 1")]
     ends = [token for token in tokens if token.type == "inline" and token.content == "The end."]
     assert [token.level for token in ends] == [1]
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", markdown)
@@ -118,6 +118,40 @@ def test_fence_is_longer_than_any_in_it(text: str) -> None:
     assert (token.type, token.info) == ("fence", "diff")
 
 
+@given(nasty.filter(str.strip))
+def test_what_was_typed_is_shown_to_the_character(text: str) -> None:
+    tokens = parsed(quoted(as_typed(text)))
+
+    [shown] = [token for token in tokens if token.type in ("fence", "inline")]
+    assert shown.content == (f"{text}\n" if shown.type == "fence" else text)
+    assert {token.type for token in shown.children or ()} <= {"text"}
+
+
+def test_what_is_cut_has_a_mark_and_a_diff_is_there_once() -> None:
+    command = "git mv old.txt new.txt && " * 6
+    assert blocks("Bash", {"command": command})[0] == f"**Bash** `{command[:99]}…`"
+    diff = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-a\n+b"
+    for output in ({"diff": diff}, {"text": diff}):
+        stated = blocks("Edit", {"file_path": "a.py", "old_string": "a", "new_string": "b"}, output)
+        unstated = blocks("Edit", {"file_path": "a.py"}, output)
+        assert stated[1:] == ["```diff\n--- a.py\n+++ a.py\n-a\n+b\n```"]
+        assert unstated[1:] == [f"```diff\n{diff}\n```"]
+
+
+def blocks(name: str, arguments: dict[str, str], output: dict[str, str] | None = None) -> list[str]:
+    call = made("tool-call", callId="c", name=name, status="running", preview="", input=arguments)
+    ended = None if output is None else result(name, output)
+    assert isinstance(call, ToolCall)
+    assert ended is None or isinstance(ended, ToolResult)
+    return [*call_blocks(call, ended)]
+
+
+def test_a_line_without_markup_is_no_fence() -> None:
+    assert as_typed("Please fix it.") == "Please fix it."
+    assert as_typed("fix __init__") == "```\nfix __init__\n```"
+    assert as_typed("1. fix it") == "```\n1. fix it\n```"
+
+
 def test_session_reads_as_turns_quotes_answers_and_calls() -> None:
     events = [
         made("turn", state="started", ts=0),
@@ -143,8 +177,8 @@ def test_session_reads_as_turns_quotes_answers_and_calls() -> None:
     ]
 
     assert written(*events).split("\n\n", 2)[2] == (
-        "## Turn 1, 1970-01-01 00:00:00 UTC\n\n"
-        "> **You**\n>\n> Please\n> fix it\n\n"
+        "## Please, 1970-01-01 00:00:00 UTC\n\n"
+        "> **You**\n>\n> ```\n> Please\n> fix it\n> ```\n\n"
         "**Bash** `pytest` — failed, exit 1, 14 s\n\n"
         "```\n1 failed\n```\n\n"
         "**Edit** `a.py` — completed\n\n"
@@ -152,6 +186,16 @@ def test_session_reads_as_turns_quotes_answers_and_calls() -> None:
         "**Done**\n\nIt *works*.\n\n"
         "---\n\n7 events, exported by tooltap. Times are UTC.\n"
     )
+
+
+def test_what_hooks_report_is_one_line() -> None:
+    fine = made("notice", level="info", code="hook", text="PostToolUse:Write")
+    blocked = made("notice", level="warning", code="hook", text="Stop")
+    said = made("message", role="assistant", text="Done.")
+
+    body = written(fine, fine, said, fine, blocked, fine).split("\n\n", 2)[2].split("\n\n---")[0]
+
+    assert body.split("\n\n") == ["*2 hook messages*", "Done.", "*1 hook message*", "*hook: Stop*", "*1 hook message*"]
 
 
 def test_long_output_is_shortened() -> None:

@@ -216,6 +216,27 @@ def test_link_to_event_opens_page_around_it(tmp_path: Path) -> None:
         assert hrefs(page)["newer"] == "/sessions/session-1?after=11"
 
 
+def test_a_link_names_its_event_by_id(tmp_path: Path) -> None:
+    """The number of an event changes when the journal is built again; a link that names none says so."""
+    with browsed(tmp_path, {"cards": 4}) as (daemon, browser):
+        daemon.commit(commit(*(message(str(n), "other", id=f"other:{n}:0") for n in range(5)), stream="other"))
+        daemon.commit(commit(*(message(str(n), "s", id=f"s:{n}:0") for n in range(5)), stream="s"))
+        event_id = browser.get("/api/events/7").json["event"]["id"]
+        path = "/sessions/session-1"
+        sentence = "The event of this link is not in the journal any more."
+
+        page = shown(browser, f"{path}?at=7")
+        moved = browser.get(f"{path}?at=2&event={event_id}")
+        gone = [shown(browser, f"{path}?{query}") for query in ("at=99", "at=7&event=s:99:0")]
+
+    assert page.one("main").attributes["data-event"] == event_id
+    assert (moved.status, moved.headers["location"]) == (303, f"{path}?{urlencode({'at': 7, 'event': event_id})}#e7")
+    for one in gone:
+        assert sentence in [said.text for said in one.all("p")]
+        assert "data-event" not in one.one("main").attributes
+    assert sentence not in [said.text for said in page.all("p")]
+
+
 def test_cards_are_a_section(tmp_path: Path) -> None:
     with browsed(tmp_path, {"cards": 3}) as (daemon, browser):
         daemon.commit(commit(call("1"), message("2"), message("3"), message("4"), result("1"), message("6")))
@@ -276,7 +297,7 @@ def test_preferences_are_remembered(daemon: Running, browser: Browser) -> None:
     assert levels == ["title", "full", "full"]
     assert page.one("html").attributes["data-theme"] == "dark"
     assert page.one("body").attributes["data-tap"] == "open"
-    assert [one.attributes.get("value", one.attributes["name"]) for one in chosen] == ["open", "dark", "debug"]
+    assert [one.attributes.get("value", one.attributes["name"]) for one in chosen] == ["open", "end", "dark", "debug"]
     assert "open" in shown(browser, "/events/1", Cookie=cookie).one("details", id="json-raw").attributes
     assert "open" not in shown(browser, "/events/1").one("details", id="json-raw").attributes
 

@@ -28,7 +28,13 @@ def form(*more: tuple[str, str], **fields: str) -> bytes:
 
 def test_cookie_round_trip() -> None:
     preferences = Preferences(
-        level="title", transcripts="full", tools={"Bash": "summary"}, expanded="summary", tap="open", theme="dark"
+        level="title",
+        transcripts="full",
+        tools={"Bash": "summary"},
+        expanded="summary",
+        tap="open",
+        opens="unread",
+        theme="dark",
     )
 
     assert from_cookie(to_cookie(preferences)) == preferences
@@ -80,10 +86,18 @@ def test_form_has_row_per_tool() -> None:
     rows += [("tool", "Read"), ("tool_level", ""), ("tool_expanded", "summary")]
     rows += [("tool", ""), ("tool_level", "full"), ("tool_expanded", "full")]
 
-    read = from_form(form(*rows, level="full", tap="open", theme="light", debug="on", back="/events?tool=Bash"))
+    read = from_form(
+        form(*rows, level="full", tap="open", opens="waiting", theme="light", debug="on", back="/events?tool=Bash")
+    )
 
     assert read.preferences == Preferences(
-        level="full", tools={"Bash": "title"}, tools_expanded={"Read": "summary"}, tap="open", debug=True, theme="light"
+        level="full",
+        tools={"Bash": "title"},
+        tools_expanded={"Read": "summary"},
+        tap="open",
+        opens="waiting",
+        debug=True,
+        theme="light",
     )
     assert read.back == "/events?tool=Bash"
 

@@ -119,8 +119,8 @@ def test_older_hits_are_a_link(common: tuple[Running, Browser]) -> None:
     ("query", "sentence"),
     [
         ("", "Finds words in messages"),
-        ("text=nowhere", "No event has “nowhere”."),
-        ("text=needle+nowhere", "No event has all of “needle nowhere”."),
+        ("text=nowhere", "Nothing found for “nowhere”: of long texts only the beginning and the end are searched."),
+        ("text=needle+nowhere", "Nothing found for all of “needle nowhere”: of long texts only the beginning"),
         ("text=needle&agent=codex", "No hit matches these filters. Without them there are 6 hits."),
         ("text=%3F%21", "The search needs at least one letter or digit."),
     ],

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
 from tests.daemon.web.page.reading import shown
-from tooltap.daemon.journal.interface import Commit
+from tooltap.daemon.journal.interface import Commit, Journal
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.web.page.session import Heads
+from tooltap.daemon.web.page.successors import Successors
 from tooltap.protocol.events import PermissionRequest, SessionEvent, Turn, Usage
 
 
@@ -113,4 +120,28 @@ def test_turn_carries_what_it_took(daemon: Running, browser: Browser) -> None:
     turn = shown(browser, "/sessions/session-1").one("article", id="e1")
     facts = [one.text for one in turn.all("span", class_="fact")]
 
-    assert (turn.one("span", class_="title").text, facts) == ("Turn 1", ["$0.75", "context 50 %", "6 min"])
+    assert (turn.one("span", class_="title").text, facts) == ("Turn", ["$0.75", "context 50 %", "6 min"])
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
+    journal = await SqliteJournal.open(tmp_path / "journal.db")
+    yield journal
+    await journal.close()
+
+
+@pytest.mark.anyio
+async def test_head_is_rendered_again_only_when_it_says_something_else(journal: Journal) -> None:
+    heads = Heads(journal, Successors(journal))
+    assert await heads.of("old") is None
+    await journal.commit(commit(call("1", session="old")))
+    first = await heads.of("old")
+    await journal.commit(fork("other", title="Another"))
+    assert await heads.of("old") is first
+
+    await journal.commit(fork("f", forked_from="old", title="A fork"))
+    later = await heads.of("old")
+    assert first is not None
+    assert later is not None
+    assert "A fork" not in first.html
+    assert "A fork" in later.html

@@ -1,5 +1,5 @@
-"""Turns have one number and one name everywhere. What is said between two turns, such as a command of the client's own,
-belongs to none."""
+"""Turns have one number and one name everywhere: the first line of the prompt. What is said between two turns, such as
+a command of the client's own, belongs to none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.daemon.events import call, commit, event, message
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
 from tests.daemon.web.page.reading import shown
-from tooltap.protocol.events import Message, SessionEvent, Turn
+from tooltap.protocol.events import Message, SessionEvent, ToolResult, Turn
 
 TURNS = ["1: fix the login bug", "2: now write a test"]
 
@@ -61,11 +61,6 @@ def test_outline(session: str, browser: Browser) -> None:
     assert [f"{one.attributes['data-turn']}: {one.one('span', class_='prompt').text}" for one in entries] == TURNS
 
 
-def test_timeline(session: str, browser: Browser) -> None:
-    titles = [one.text for one in shown(browser, session).all("span", class_="title")]
-    assert [title for title in titles if title.startswith("Turn ")] == ["Turn 1", "Turn 2"]
-
-
 def test_share(session: str, browser: Browser) -> None:
     page = shown(browser, f"{session}/share")
     chosen, _ = page.all("select")[:2]
@@ -75,7 +70,33 @@ def test_share(session: str, browser: Browser) -> None:
 
 def test_exported_markdown(session: str, browser: Browser) -> None:
     lines = browser.get(f"{session}/export.md").body.decode().splitlines()
-    assert [line for line in lines if line.startswith("## ")] == ["## Turn 1", "## Turn 2"]
+    assert [line for line in lines if line.startswith("## ")] == ["## fix the login bug", "## now write a test"]
+
+
+@pytest.mark.parametrize("tab", ["usage", "files", "plan"])
+def test_tabs(daemon: Running, browser: Browser, tab: str) -> None:
+    edit = {"file_path": "/w/a.py", "old_string": "a\n", "new_string": "b\n"}
+    todos = {"todos": [{"content": "one", "status": "pending"}]}
+    ended: dict[str, Any] = {"output": {}, "status": "completed", "is_error": False}
+    done = [
+        *(event(Turn, line=1, state="started"), event(Message, line=2, role="user", text="tidy up,\nplease")),
+        *(call("1", line=3, name="Edit", input=edit), event(ToolResult, line=4, call_id="1", name="Edit", **ended)),
+        *(
+            call("2", line=5, name="TodoWrite", input=todos),
+            event(ToolResult, line=6, call_id="2", name="TodoWrite", **ended),
+        ),
+    ]
+    daemon.commit(commit(*done, lines=6))
+
+    page = shown(browser, f"/sessions/session-1/{tab}")
+
+    assert [one.text for one in page.all("span", class_="turn-name")] == ["tidy up,"]
+
+
+def test_terminal(session: str, daemon: Running) -> None:
+    lines = here("show", "session-1", "--socket", daemon.path).stdout.splitlines()
+    ends = [line.decode() for line in lines if line.startswith("──".encode())]
+    assert [line.split(" · ")[0] for line in ends] == ["── fix the login bug", "── now write a test"]
 
 
 def test_compared(session: str, browser: Browser) -> None:

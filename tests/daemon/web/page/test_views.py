@@ -150,6 +150,20 @@ def test_only_lines_near_changes_are_kept() -> None:
     assert [line.text for line in kept.lines] == ["47", "48", "49", "50", "fifty", "51", "52", "53"]
 
 
+def test_call_that_a_rule_hides_is_not_what_the_user_sees() -> None:
+    found = views(made("tool-call", callId="c", name="Glob", input={"pattern": "*"}, status="running", hidden=True))
+
+    assert found.model is not None
+    assert (found.model[0].text, found.user) == ("pattern: *", [])
+    assert found.with_user.sentence == "Nothing: the call is not shown."
+
+
+def test_rest_that_a_rule_cuts_off_is_counted() -> None:
+    event = result("Bash", {"stdout": "one two"}, display={"origin": "rule", "text": "one", "cut": 4}, **TEXT)
+
+    assert [one.text for one in views(event).user] == ["one", "… 4 bytes more"]
+
+
 def test_payload_becomes_lines() -> None:
     payload = {"a": 1, "text": "x\ny\n", "list": [{"b": True}, "c"], "empty": {}, "_raw": {"no": 1}}
 

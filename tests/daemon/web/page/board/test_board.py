@@ -10,6 +10,7 @@ from tests.daemon.web.browsing import Browser, Stream
 from tests.daemon.web.page.reading import Element, read, shown
 from tooltap.daemon.journal.interface import Commit
 from tooltap.daemon.system.clock import wall_clock
+from tooltap.daemon.web.page.asks import MOST as MOST_ABOVE
 from tooltap.daemon.web.page.board import MOST, RECENT_MS
 from tooltap.protocol.events import Chunk, PermissionRequest, SessionEvent, ToolUpdate, Turn, Usage
 
@@ -80,7 +81,7 @@ def test_column_says_what_the_agent_does(daemon: Running, browser: Browser) -> N
     assert (figures["Calls"], figures["Errors"], figures["Cost"], figures["Tokens"]) == ("4", "1", "$1.50", "1.0 k")
 
 
-def test_what_waits_is_there_in_full_with_where_to_answer(daemon: Running, browser: Browser) -> None:
+def test_what_waits_is_above_in_full_and_named_in_its_column(daemon: Running, browser: Browser) -> None:
     where: dict[str, Any] = {"stream": "a", "session": "a"}
     command = {"command": "rm -rf build && " + "x" * 200}
     asked = event(
@@ -91,13 +92,30 @@ def test_what_waits_is_there_in_full_with_where_to_answer(daemon: Running, brows
     page = shown(browser, "/board")
     waiting = next(one for one in columns(page) if one.attributes["data-status"] == "waiting")
 
-    ask = waiting.one("div", class_="ask")
+    ask = page.one("div", id="asks").one("section", class_="ask")
     assert command["command"] in ask.text
     assert "Answer in the window where the agent runs, in /src/greeter" in ask.text
     assert ask.all("button") == []
-    assert waiting.all("p", class_="now") == []  # the question takes its place
+    [row] = waiting.all("p", class_="asking")  # the question takes the place of the call
+    assert row.one("b").text == "Wants to run a command"
+    assert row.one("a").attributes["href"] == f"#{ask.attributes['id']}"
     assert summary(page).split(" · ") == ["1 agent runs", "1 waits for you\n"]
-    assert page.one("a", class_="waits").attributes["href"] == f"#{waiting.attributes['id']}"
+    assert page.one("a", class_="waits").attributes["href"] == "#asks"
+
+
+def test_question_that_is_not_above_is_answered_in_its_session(daemon: Running, browser: Browser) -> None:
+    for number in range(MOST_ABOVE + 1):
+        name = f"s{number}"
+        asked = event(PermissionRequest, permission_id="p", type="permission", stream=name, session=name)
+        daemon.commit(started(name, asked, ts=START + number))
+
+    page = shown(browser, "/board")
+
+    assert len(page.one("div", id="asks").all("section", class_="ask")) == MOST_ABOVE
+    assert [one.one("p", class_="asking").one("a").attributes["href"][:5] for one in columns(page)] == [
+        "/sess",
+        *["#ask-"] * MOST_ABOVE,
+    ]
 
 
 def test_subagents_that_run_with_what_they_do(daemon: Running, browser: Browser) -> None:
@@ -178,6 +196,21 @@ def test_browser_without_columns_gets_all(daemon: Running, browser: Browser) -> 
 
     with browser.stream("/board/live") as stream:
         assert sent(stream)[0] == ["Task of b", "Task of a"]
+
+
+def test_what_waits_is_sent_where_it_has_changed(daemon: Running, browser: Browser) -> None:
+    where: dict[str, Any] = {"stream": "a", "session": "a"}
+    daemon.commit(started("a"))
+
+    with browser.stream("/board/live") as stream:
+        assert stream.until("waits")[-1].json["waiting"] == 0
+        asked = event(PermissionRequest, permission_id="p", type="permission", name="Bash", title="make", **where)
+        daemon.commit(commit(asked, stream="a", base=1))
+        [asks] = [one.data for one in stream.until("asks") if one.event == "asks"]
+        wants = read(asks).one("section", class_="ask").one("p", class_="wants")
+        assert wants.text == "Gemini CLI wants to run a command: make"
+        waits = stream.until("waits")[-1].json
+        assert (waits["waiting"], waits["asks"][0]["url"]) == (1, "/sessions/a")
 
 
 def test_last_lines_of_running_call(daemon: Running, browser: Browser) -> None:

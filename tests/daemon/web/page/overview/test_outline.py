@@ -23,7 +23,7 @@ def spent(scope: str, cost: float | None = None, **fields: Any) -> Produced:
 def test_entry_has_prompt_and_figures() -> None:
     events = [
         started(T),
-        prompt("Fix the <system-reminder>x</system-reminder> tests\nplease", T),
+        prompt("Fix the <system-reminder>x</system-reminder> tests\nplease, all of them", T),
         *took("1", T, T + 1_000),
         *took("2", T, T + 1_000, failed=True),
         spent("session", 2.1),
@@ -32,7 +32,7 @@ def test_entry_has_prompt_and_figures() -> None:
 
     (entry,) = map_of(stored(*events)).outline
 
-    assert entry.prompt == "Fix the tests please"
+    assert entry.prompt == "Fix the tests"
     assert entry.facts == ["2 calls", "1 error", "12 min", "$2.10"]
     assert entry.state == ""
 

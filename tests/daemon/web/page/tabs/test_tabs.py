@@ -165,3 +165,21 @@ def test_table_of_turns_has_short_marks_of_lower_bounds(daemon: Running, browser
 
     *_, output, cost, _ = table.all("td")
     assert (output.text, cost.text) == ("≥ 3", "≥ $0.0050")  # 1,000 for $5 and 3 for $25 a million: $0.005075
+
+
+def test_files_have_the_lines_in_the_end_and_those_of_all_changes(daemon: Running, browser: Browser) -> None:
+    events = []
+    for number, (old, new) in enumerate([("a\n", "b\n"), ("b\n", "c\n")]):
+        edit = {"file_path": "/w/a.py", "old_string": old, "new_string": new}
+        done: dict[str, Any] = {"output": {}, "status": "completed", "is_error": False}
+        events.append(call(str(number), line=2 * number + 1, name="Edit", input=edit))
+        events.append(event(ToolResult, line=2 * number + 2, call_id=str(number), name="Edit", **done))
+    daemon.commit(commit(*events[:2], lines=2))
+    once = shown(browser, "/sessions/session-1/files").one("p", class_="sum").text
+    daemon.commit(commit(*events[2:], lines=4, base=2))
+    twice = shown(browser, "/sessions/session-1/files").one("p", class_="sum").text
+
+    assert once.split() == ["1", "file", "+1", "−1"]
+    assert twice.split() == ["1", "file", "+1", "−1", "in", "the", "end;", "all", "changes", "together", "+2", "−2"]
+    head = shown(browser, "/sessions/session-1").one("div", id="head")
+    assert [head.one("span", class_=name).text for name in ("added", "removed")] == ["+2", "−2"]
