@@ -1,0 +1,1 @@
+"""Commands that tell agents something: answers, prompts, interrupts."""
