@@ -1,7 +1,7 @@
 """`tooltap`: the entry point.
 
-`run` and `proxy` start the agent before anything is imported that the agent need not wait for, click included. All else
-goes through the table of subcommands.
+`run` and `proxy` start the agent before anything is imported that the agent need not wait for, click included; and an
+agent waits for `hook`. All else goes through the table of subcommands.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import sys
 
 from tooltap.cli.common import COMPLETION_VARIABLE
-from tooltap.cli.common.guard import guard
 
 STARTING = 200_000
 """Allocations before the first garbage collection: more than the imports of any command make."""
@@ -21,8 +20,15 @@ STARTING = 200_000
 def main() -> None:
     """The entry point of the console script."""
     _collect_late()
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["hook"] and not any(one.startswith("-") for one in arguments):
+        from tooltap.daemon.taps.hooks.run import run_hook
+
+        sys.exit(run_hook(*arguments[1:]))
+    from tooltap.cli.common.guard import guard  # it takes as long as the whole of a hook
+
     guard()
-    sys.exit(_run(sys.argv[1:]))
+    sys.exit(_run(arguments))
 
 
 def _collect_late() -> None:

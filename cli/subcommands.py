@@ -3,7 +3,8 @@
 A subcommand is a module `<folder>/<name>.py` with a click command named `command`. It is imported when it is called, so
 that `tooltap --help` starts at once.
 
-Exit codes: 0 done, 1 the work failed or a check found something, 2 wrong usage or configuration, 130 on Ctrl-C.
+Exit codes: 0 done, 1 the work failed or a check found something, 2 wrong usage or configuration, 130 on Ctrl-C; and
+those of single commands (`docs/reference/commands.md`).
 If the reader closes the pipe, the command exits silently with 0; a check goes on, and exits with what it found.
 """
 
@@ -38,7 +39,7 @@ COMMANDS = {
     "serve": Entry("manage", "Run the daemon: tap, journal, serve."),
     "run": Entry("tap", "Run an agent, pass its output through unchanged, and tap it."),
     "proxy": Entry("tap", "Run an agent that speaks ACP or MCP, pass both directions through unchanged, and tap them."),
-    "attach": Entry("tap", "Tap the event stream of a running server."),
+    "attach": Entry("tap", "Tap the events of a running server."),
     "gateway": Entry("tap", "Forward requests to a language model server, and tap them."),
     "ingest": Entry("tap", "Send recorded or piped lines to the daemon, each file as its own stream."),
     "normalize": Entry("check", "Turn raw lines into event lines, without a daemon."),
@@ -51,6 +52,12 @@ COMMANDS = {
     "show": Entry("read", "Show one event, or a session."),
     "files": Entry("read", "Show which files were changed: by all sessions, or by one."),
     "resume": Entry("read", "Resume a session with its agent."),
+    "waiting": Entry("read", "List what waits for you: permissions, questions and plans."),
+    "answer": Entry("control", "Answer what an agent asks."),
+    "answers": Entry("control", "Try the rules that answer permission requests."),
+    "send": Entry("control", "Give the agent of a session a prompt."),
+    "interrupt": Entry("control", "Interrupt the turn of a session."),
+    "watch": Entry("read", "Ring when a session waits for you, is done, or has failed."),
     "top": Entry("read", "Watch the running sessions."),
     "open": Entry("read", "Open the page, or the page of a session."),
     "export": Entry("read", "Write a session as a page that opens in any browser, or as Markdown."),
@@ -65,6 +72,12 @@ COMMANDS = {
     "mcp": Entry("tap", "Offer display tools as an MCP server, on standard input and output."),
     "schema": Entry("schema", "Print the schema of events, tool payloads and socket frames."),
     "fixtures": Entry("check", "Extract fixtures from traces, check them, and update them."),
+    "hook": Entry("tap", "Ask you what an agent asks: the agent runs this as its hook."),
+    "hooks": Entry("manage", "Let agents ask you through tooltap: install hooks in their settings."),
+    "away": Entry(
+        "tap",
+        "Say that you are away: then hooks wait for answers from elsewhere also where they hide the agent's dialog.",
+    ),
     "completion": Entry("manage", "Print a shell's completion script."),
 }
 

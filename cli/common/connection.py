@@ -14,6 +14,8 @@ import click
 from tooltap.cli.common import completion
 from tooltap.cli.common.commands import did_you_mean
 from tooltap.cli.common.options import dialect_option, provider_option
+from tooltap.cli.common.printing import warn
+from tooltap.daemon.formats import counted
 
 T = TypeVar("T")
 
@@ -65,6 +67,12 @@ def publisher_options(function: Any) -> Any:
     return function
 
 
+class AlreadyAnsweredError(click.ClickException):
+    """Another answer was first; the message says whose, and when."""
+
+    exit_code = 3
+
+
 @contextmanager
 def daemon_errors() -> Iterator[None]:
     """Turn errors of the connection and of the daemon into click errors."""
@@ -76,6 +84,8 @@ def daemon_errors() -> Iterator[None]:
         if isinstance(error, DaemonError) and error.code in USAGE_ERRORS:
             context = click.get_current_context(silent=True)
             raise click.UsageError(f"{error}{_meant(error.code, context)}", context) from None
+        if isinstance(error, DaemonError) and error.code == "already-answered":
+            raise AlreadyAnsweredError(str(error)) from None
         raise click.ClickException(str(error)) from None
 
 
@@ -115,6 +125,16 @@ def request(socket: Path | None, op: str, **arguments: Any) -> Any:
 
     with daemon_errors():
         return ask(op, path=socket, wait=waiting(), **arguments)
+
+
+def warn_of_unread(socket: Path | None) -> None:
+    """Say that an answer is incomplete, while the daemon reads the session files that were there before its start."""
+    backfill = request(socket, "stats", part="following").get("following", {}).get("backfill", {"complete": True})
+    if not backfill["complete"]:
+        warn(
+            f"{backfill['filesDone']:,} of {counted(backfill['files'], 'session file')} are read so far: this is not"
+            " everything yet"
+        )
 
 
 WEB_TIMEOUT = 10.0

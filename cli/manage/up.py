@@ -236,7 +236,8 @@ def show_progress(socket: Path, ended: threading.Event) -> bool:
             begun = time.monotonic()
             try:
                 statistics = ask("stats", path=socket, timeout=ANSWER)
-                sessions = ask("sessions", path=socket, timeout=ANSWER, limit=1, facets=True)
+                # No session is before the first: the daemon counts them and estimates the cost of none.
+                sessions = ask("sessions", path=socket, timeout=ANSWER, limit=1, before=0, facets=True)
             except (ConnectError, DaemonError, DisconnectedError):
                 return ended.wait(PERIOD)
             latest = statistics.get("journal", {}).get("latest", 0)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit, padded, terminal_columns
 from tooltap.cli.common.commands import Choice, Command
-from tooltap.cli.common.connection import request, socket_option, wait_option
-from tooltap.cli.common.moments import Moment
+from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
+from tooltap.cli.common.filters import (
+    agent_option,
+    json_option,
+    limit_option,
+    project_option,
+    session_option,
+    time_options,
+    tool_option,
+)
+from tooltap.cli.common.moments import SECOND, brief_time, local_time
 from tooltap.cli.common.options import name_hint
 from tooltap.cli.common.printing import (
     at_terminal,
@@ -48,38 +55,15 @@ PAGE = 500
     ),
 )
 @click.option("--outcome", multiple=True, type=Choice(OUTCOMES), help="Calls that ended like this. May be repeated.")
-@click.option(
-    "--tool",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=completion.tools,
-    help="Calls of this tool, by its canonical name or the agent's name for it. May be repeated.",
-)
+@tool_option("Calls")
 @click.option("--family", multiple=True, type=Choice(FAMILIES), help="Calls of tools of this family. May be repeated.")
-@click.option(
-    "--agent",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=completion.providers,
-    help="Calls in sessions of this agent (claude, codex, gemini, …). May be repeated.",
-)
-@click.option(
-    "--project",
-    multiple=True,
-    metavar="DIR",
-    help="Calls in sessions in this directory: its path, or its name. May be repeated.",
-)
+@agent_option(help="Calls in sessions of this agent (claude, codex, gemini, …). May be repeated.")
+@project_option("Calls in sessions in this directory: its path, or its name. May be repeated.")
 @click.option("--file", metavar="PATH", help="Calls that name this file: its path, or the end of it.")
-@click.option(
-    "--session",
-    metavar="NAME",
-    shell_complete=completion.sessions,
-    help='Calls in this session: its id, the beginning of it, words of its title, or "last".',
-)
-@click.option("--since", type=Moment(), metavar="TIME", help="Calls that ended since then: 2h, 7d, 2026-11-24.")
-@click.option("--until", type=Moment(is_end=True), metavar="TIME", help="… until then; a day is included.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many calls to list.")
-@click.option("--json", "as_json", is_flag=True, help="Print the daemon's answer as one JSON object.")
+@session_option("Calls in")
+@time_options("Calls that ended since then", "… until then; a day is included.")
+@limit_option(50, "How many calls to list.")
+@json_option("Print the daemon's answer as one JSON object.")
 @wait_option
 @socket_option
 def command(
@@ -113,6 +97,7 @@ def command(
     given = {name: value for name, value in filters.items() if value not in ((), None)}
     if session is not None:
         given["session"] = (find_session(socket, session)["session"],)
+    warn_of_unread(socket)
     answer = _ask(socket, limit, given)
     if as_json:
         say_object(answer)
@@ -168,7 +153,7 @@ def _print_rows(calls: list[dict[str, Any]]) -> None:
     for one in calls:
         cells = (
             _seq(one),
-            _time(one, "%Y-%m-%d %H:%M:%S"),
+            local_time(one.get("ts"), SECOND),
             one["outcome"],
             one["name"],
             one["provider"],
@@ -191,7 +176,7 @@ def _print_calls(calls: list[dict[str, Any]]) -> None:
     for one, name in zip(calls, ids, strict=True):
         outcome = padded(fit(short(one["outcome"]), outcomes), outcomes)
         style = STYLES.get(one["outcome"])
-        before = f"{_seq(one):>{digits}}  {_time(one, '%m-%d %H:%M'):11}  "
+        before = f"{_seq(one):>{digits}}  {brief_time(one.get('ts')):11}  "
         tool = f"  {padded(fit(short(one['name']), tools), tools)}  "
         said = ": ".join(short(text, MAX_TEXT) for text in (_call(one), one.get("error")) if text)
         room = width - columns_of(before) - columns_of(outcome) - columns_of(tool)
@@ -211,12 +196,3 @@ def _seq(call: dict[str, Any]) -> int:
 
 def _call(call: dict[str, Any]) -> str:
     return call.get("preview") or call.get("callTitle") or ""
-
-
-def _time(call: dict[str, Any], form: str) -> str:
-    if (ts := call.get("ts")) is None:
-        return ""
-    try:
-        return datetime.fromtimestamp(ts / 1_000).strftime(form)
-    except (ValueError, OverflowError, OSError):
-        return ""

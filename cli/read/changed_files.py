@@ -47,16 +47,18 @@ def print_changed_files(found: dict[str, Any]) -> None:
     if found["total"] > len(files):
         say()
         say(f"{len(files):,} of {counted(found['total'], 'file')}; `--limit` lists more of them")
-    elif not found["complete"]:
+    elif not found["complete"] and not found.get("uncounted"):
         say()
-        say("there are more files: sessions have stored only some of theirs, or an older version has ingested them")
+        say("some sessions changed more files than are counted")
 
 
 def _path(one: dict[str, Any]) -> str:
-    """Return the path, beginning with the name of the project if it is in there."""
+    """Return the path, beginning with the name of the project if it is in there; and its worktree."""
     path, project = str(one["path"]), str(one.get("project") or "").rstrip("/")
-    inside = path.removeprefix(f"{project}/")
-    return short(f"{folder_name(project)}/{inside}" if project and inside != path else path, MAX_PATH)
+    worktree = str(one.get("worktree") or "").rstrip("/")
+    inside = path.removeprefix(f"{worktree or project}/")
+    shown = f"{folder_name(project)}/{inside}" if project and inside != path else path
+    return short(f"{shown} (worktree {folder_name(worktree)})" if worktree else shown, MAX_PATH)
 
 
 _COLUMNS = (

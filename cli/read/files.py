@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -10,10 +11,12 @@ from click.core import ParameterSource
 
 from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import request, socket_option, wait_option
-from tooltap.cli.common.moments import Moment
+from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
+from tooltap.cli.common.filters import agent_option, json_option, limit_option, project_option, time_options
 from tooltap.cli.common.printing import (
     at_terminal,
+    binary_output,
+    flush,
     joined,
     lines_of,
     say,
@@ -25,14 +28,14 @@ from tooltap.cli.common.printing import (
     warn,
 )
 from tooltap.cli.read.changed_files import print_changed_files
-from tooltap.cli.read.sessions import find_projects, find_session
+from tooltap.cli.read.sessions import UnknownSessionError, find_projects, find_session
 from tooltap.daemon.formats import counted
+from tooltap.daemon.system.sanitize import encodable
 
 STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
 LETTERS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R"}
 OMITTED = {"binary": "is binary", "large": "is too large to be compared"}
 NO_FILES = "according to their events, no sessions changed such files"
-NOT_COUNTED = "an older version has ingested some sessions without counting theirs: `tooltap journal repair` does it"
 ORDERS = ("changes", "lines", "time")
 MAX_PATH = 500
 """Code points of a path that are printed."""
@@ -50,18 +53,15 @@ MAX_PATH = 500
 )
 @click.argument("session", required=False, shell_complete=completion.sessions)
 @click.argument("path", required=False)
-@click.option("--since", type=Moment(), metavar="WHEN", help="Changes at this time or later: 2h, 7d, 2026-11-24.")
-@click.option("--until", type=Moment(is_end=True), metavar="WHEN", help="Changes before this time, or on this day.")
-@click.option("--agent", multiple=True, metavar="NAME", shell_complete=completion.providers, help="By this agent.")
-@click.option(
-    "--project", multiple=True, metavar="DIR", help="By sessions in this directory, or in ones with this name."
-)
+@time_options("Changes at this time or later", "Changes before this time, or on this day.")
+@agent_option(help="By this agent.")
+@project_option("By sessions in this directory, or in ones with this name.")
 @click.option("--file", "part", metavar="TEXT", help="Files with this text in their path.")
 @click.option(
     "--order", type=click.Choice(ORDERS), default=ORDERS[0], show_default=True, help="What comes first, most or latest."
 )
-@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="How many files to list.")
-@click.option("--json", "as_json", is_flag=True, help="Print the daemon's reply as one JSON object.")
+@limit_option(50, "How many files to list.", most=1_000)
+@json_option("Print the daemon's reply as one JSON object.")
 @wait_option
 @socket_option
 @click.pass_context
@@ -95,19 +95,33 @@ def command(
         filters = {key: value for key, value in wanted.items() if value not in ((), None)}
         if project:
             filters["project"] = find_projects(socket, project)
+        warn_of_unread(socket)
         found = request(socket, "changed-files", limit=limit, order=order, **filters)
         if as_json:
             say_object(found)
-        elif found["files"]:
+            return
+        if found["files"]:
             print_changed_files(found)
         else:
-            warn(NO_FILES if found["complete"] else f"{NO_FILES}; {NOT_COUNTED}")
+            warn(NO_FILES)
+        if uncounted := found.get("uncounted"):
+            sessions = counted(uncounted, "session")
+            warn(
+                f"an older version has ingested {sessions} without counting the files: `tooltap journal repair` does it"
+            )
         return
     for one in ("since", "until", "agent", "project", "part", "order", "limit"):
         if context.get_parameter_source(one) is ParameterSource.COMMANDLINE:
             name = "file" if one == "part" else one
             raise click.UsageError(f"--{name} is for the files of all sessions; leave out {session!r}")
-    found = request(socket, "files", session=find_session(socket, session)["session"], file=path)
+    try:
+        name = find_session(socket, session)["session"]
+    except UnknownSessionError as error:
+        if path is None and ("/" in session or Path(session).exists()):
+            advice = f"for a path, name the session first, or try `tooltap files --file {quote(session)}`"
+            raise UnknownSessionError(f"{error.message}; {advice}") from None
+        raise
+    found = request(socket, "files", session=name, file=path)
     if as_json:
         say_object(found)
     elif path is not None:
@@ -140,7 +154,7 @@ def _print_list(found: dict[str, Any]) -> None:
     more = "" if found["complete"] else "; there are more"
     total = [sum(one.get(key) or 0 for one in files) for key in ("added", "removed")]
     if at_terminal():
-        say(f"{counted(len(files), 'file')}, {counted(total[0], 'line')} added, {total[1]} removed{more}")
+        say(f"{counted(len(files), 'file')}, {counted(total[0], 'line')} added, {total[1]} removed in the end{more}")
 
 
 def _print_diff(file: dict[str, Any]) -> None:
@@ -150,13 +164,14 @@ def _print_diff(file: dict[str, Any]) -> None:
         warn(f"the agent did not state how it changed {short(file['path'], MAX_PATH)}")
     elif not file["complete"]:
         warn("this may be incomplete: see `tooltap files --help`")
-    if not wants_colour():
-        say_text(file["diff"])
+    if not at_terminal():
+        binary_output().write(encodable(file["diff"]).encode())  # as it is: programs apply it
+        flush()
         return
-    is_head = True
-    for line in file["diff"].splitlines():
+    in_colour, is_head = wants_colour(), True
+    for line in file["diff"].removesuffix("\n").split("\n"):
         is_head = is_head and not line.startswith("@@")
-        style = "dim" if is_head else STYLES.get(line[:1])
+        style = ("dim" if is_head else STYLES.get(line[:1])) if in_colour else None
         say_text(lines_of(joined([line]) if style is None else styled(line, style)))
 
 

@@ -11,8 +11,9 @@ import click
 from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option, wait_option
-from tooltap.cli.common.printing import flush, say, short
+from tooltap.cli.common.printing import flush, say, short, warn
 from tooltap.cli.read.sessions import find_session
+from tooltap.daemon.sessions.listing import is_live
 from tooltap.daemon.sessions.resuming import fork_of, in_shell, resume_of
 
 CANNOT_START = 127
@@ -59,6 +60,8 @@ def command(session: str, fork: bool, only_print: bool, socket: Path | None) -> 
         raise click.ClickException(
             f"cannot enter the folder of the session, {short(folder, 500)}: {error.strerror}"
         ) from None
+    if is_live(row) and not fork:
+        warn("the session is still running: two agents may write to it now; `--fork` continues a copy of it")
     flush()
     try:
         os.execv(program, words)

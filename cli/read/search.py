@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit, fit_end
 from tooltap.cli.common.commands import Choice, Command
-from tooltap.cli.common.connection import request, socket_option, wait_option
-from tooltap.cli.common.moments import Moment
+from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
+from tooltap.cli.common.filters import (
+    agent_option,
+    json_option,
+    limit_option,
+    project_option,
+    session_option,
+    time_options,
+    tool_option,
+)
+from tooltap.cli.common.moments import MINUTE, SECOND, brief_time, local_time
 from tooltap.cli.common.options import name_hint
 from tooltap.cli.common.printing import (
     at_terminal,
@@ -27,7 +34,7 @@ from tooltap.cli.common.printing import (
     warn,
 )
 from tooltap.cli.read.sessions import NO_EVENTS, STATUSES, find_session
-from tooltap.daemon.formats import counted
+from tooltap.daemon.formats import NOT_INDEXED, counted
 from tooltap.daemon.sessions.listing import folder_name
 
 PER_SESSION = 3
@@ -49,26 +56,9 @@ OPTIONS = {"provider": "agent", "status": "state"}
     ),
 )
 @click.argument("words", nargs=-1, required=True, metavar="WORDS...")
-@click.option(
-    "--agent",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=completion.providers,
-    help="Sessions of this agent (claude, codex, gemini, …). May be repeated.",
-)
-@click.option(
-    "--project",
-    multiple=True,
-    metavar="DIR",
-    help="Sessions in this directory: its path, or its name. May be repeated.",
-)
-@click.option(
-    "--tool",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=completion.tools,
-    help="Calls and results of this tool, by its canonical name or the agent's name for it. May be repeated.",
-)
+@agent_option(help="Sessions of this agent (claude, codex, gemini, …). May be repeated.")
+@project_option("Sessions in this directory: its path, or its name. May be repeated.")
+@tool_option("Calls and results")
 @click.option(
     "--state",
     multiple=True,
@@ -81,18 +71,10 @@ OPTIONS = {"provider": "agent", "status": "state"}
     type=Choice(OUTCOMES),
     help="Calls that ended like this, and their outputs. May be repeated.",
 )
-@click.option("--since", type=Moment(), metavar="TIME", help="Events since then: 2h, 7d, 2026-11-24.")
-@click.option("--until", type=Moment(is_end=True), metavar="TIME", help="Events until then; a day is included.")
-@click.option(
-    "--session",
-    metavar="NAME",
-    shell_complete=completion.sessions,
-    help='Events of this session: its id, the beginning of it, words of its title, or "last".',
-)
-@click.option(
-    "--limit", type=click.IntRange(1, 100), default=20, show_default=True, help="How many events to show, at most."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the daemon's answer as one JSON object.")
+@time_options("Events since then", "Events until then; a day is included.")
+@session_option("Events of")
+@limit_option(20, "How many events to show, at most.", most=100)
+@json_option("Print the daemon's answer as one JSON object.")
 @wait_option
 @socket_option
 def command(
@@ -111,9 +93,9 @@ def command(
 ) -> None:
     """Search the text of all sessions.
 
-    Finds the events that contain all of WORDS: messages, reasoning, the arguments of calls, and the beginning of their
-    output. Words in quotes must be next to each other. The newest events come first, grouped by session; pass the
-    number before an event to `tooltap show`.
+    Finds the events that contain all of WORDS: messages, reasoning, the arguments of calls, and the beginning and the
+    end of their output. Words in quotes must be next to each other. The newest events come first, grouped by session;
+    pass the number before an event to `tooltap show`.
     """
     query = " ".join(f'"{one}"' if re.search(r"\s", one) and '"' not in one else one for one in words)
     filters: dict[str, Any] = {
@@ -129,6 +111,7 @@ def command(
     if session is not None:
         given["session"] = (find_session(socket, session)["session"],)
     most = {} if session is not None else {"perSession": PER_SESSION}
+    warn_of_unread(socket)
     answer = request(socket, "search", query=query, limit=limit, **most, **given)
     if as_json:
         say_object(answer)
@@ -156,7 +139,7 @@ def _why_not_found(socket: Path | None, query: str, filters: dict[str, Any], ans
         names = {name: tuple(filters.get(name, ())) for name in ("tool", "provider")}
         if total := everywhere.get("total"):
             return f"nothing found with {', '.join(given)}; without there are {counted(total, 'hit')}{name_hint(names)}"
-    return f"no event has {'all of ' if ' ' in query else ''}{query}"
+    return f"nothing found for {'all of ' if ' ' in query else ''}{query}; {NOT_INDEXED}"
 
 
 def not_searched(answer: dict[str, Any]) -> list[str]:
@@ -179,7 +162,7 @@ SAID = {"message": "said", "reasoning": "thought", "session": "session"}
 
 def print_rows(answer: dict[str, Any]) -> None:
     for hit in answer["hits"]:
-        cells = (hit["seq"], hit["session"], _time(hit.get("ts"), "%Y-%m-%d %H:%M:%S"), _about(hit), hit["text"])
+        cells = (hit["seq"], hit["session"], local_time(hit.get("ts"), SECOND), _about(hit), hit["text"])
         say_text("\t".join(short(one, 1_000) for one in cells) + "\n")
 
 
@@ -211,7 +194,7 @@ def _print_session(name: str, session: dict[str, Any], shown: int, width: int) -
         session.get("provider"),
         project,
         session.get("status"),
-        _time(session.get("lastTs"), "%Y-%m-%d %H:%M"),
+        local_time(session.get("lastTs"), MINUTE),
         counted(hits, "hit"),
     ]
     say(_bold(fit(short(session.get("title") or project or name), width)))
@@ -222,7 +205,7 @@ def _print_session(name: str, session: dict[str, Any], shown: int, width: int) -
 
 
 def _print_hit(hit: dict[str, Any], digits: int, width: int) -> None:
-    head = f"  {hit['seq']:>{digits}}  {_time(hit.get('ts'), '%m-%d %H:%M'):11}  {fit(_about(hit), ABOUT):{ABOUT}}  "
+    head = f"  {hit['seq']:>{digits}}  {brief_time(hit.get('ts')):11}  {fit(_about(hit), ABOUT):{ABOUT}}  "
     parts = _marked(str(hit["text"]), hit["ranges"], width - len(head))
     say(joined([head, *parts]))
 
@@ -252,15 +235,6 @@ def _about(hit: dict[str, Any]) -> str:
     if argument := hit.get("argument"):
         return short(f"{hit.get('tool')} {argument}")
     return short(hit.get("tool") or SAID.get(hit["kind"], hit["kind"]))
-
-
-def _time(milliseconds: Any, form: str) -> str:
-    if not isinstance(milliseconds, int):
-        return ""
-    try:
-        return datetime.fromtimestamp(milliseconds / 1_000).strftime(form)
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 def _found(text: str) -> str:

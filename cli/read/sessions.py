@@ -14,8 +14,8 @@ import click
 from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit, terminal_columns
 from tooltap.cli.common.commands import Choice, Group, did_you_mean
-from tooltap.cli.common.connection import request, socket_option, wait_option
-from tooltap.cli.common.moments import Moment
+from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
+from tooltap.cli.common.filters import agent_option, json_option, limit_option, project_option, time_options
 from tooltap.cli.common.printing import (
     MAX_ID,
     at_terminal,
@@ -49,20 +49,13 @@ STATUSES = ("running", "waiting", "failed", "completed", "interrupted")
         "tooltap sessions --project . --limit 1000 --json | jq -r .session",
     ),
 )
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many sessions to list.")
+@limit_option(50, "How many sessions to list.")
 @click.option("--status", multiple=True, type=Choice(STATUSES), help="Sessions with this status.")
-@click.option(
-    "--agent", multiple=True, metavar="NAME", shell_complete=completion.providers, help="Sessions of this agent."
-)
-@click.option(
-    "--project", multiple=True, metavar="DIR", help="Sessions in this directory, or in directories with this name."
-)
-@click.option("--since", type=Moment(), metavar="WHEN", help="Active at this time or later: 2h, 7d, 2026-11-24.")
-@click.option(
-    "--until", type=Moment(is_end=True), metavar="WHEN", help="Begun before this time, or on this day or earlier."
-)
+@agent_option(help="Sessions of this agent.")
+@project_option("Sessions in this directory, or in directories with this name.")
+@time_options("Active at this time or later", "Begun before this time, or on this day or earlier.")
 @click.option("--empty", is_flag=True, help="Also sessions in which nothing was asked, said or done.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all fields.")
+@json_option("Print one JSON object per line, with all fields.")
 @wait_option
 @socket_option
 @click.pass_context
@@ -92,6 +85,7 @@ def command(
         filters["empty"] = True
     if project:
         filters["project"] = find_projects(socket, project)
+    warn_of_unread(socket)
     sessions = list_sessions(socket, limit, **filters)
     if as_json:
         for one in sessions:

@@ -58,8 +58,8 @@ def command(wanted: str, view: str | None, full: bool, as_json: bool, socket: Pa
     """Show one event, or a session.
 
     SEQ is the event's number in the journal. The output is JSON: indented on a terminal, one line in a pipe. The
-    display view of a result is what the agent or the configuration chose to show the user; if neither did, it is the
-    assistant view.
+    display view of a result is what the user sees: what the agent or the configuration chose to show; if neither did,
+    the result's output. If it has both, the agent's line is a caption of the output.
 
     SESSION is a session's id, the beginning of it, words of its title, or "last". On a terminal it opens in $PAGER, or
     in less. A call is one line, and consecutive reads and searches share one line.

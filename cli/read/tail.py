@@ -165,7 +165,16 @@ def _why_nothing(
     if begins_late:
         return f"no event is that new; with `--after start` there are {some}"
     if given:
-        return f"no event matches {' '.join(given)}; without filters there are {some}{name_hint(filters)}"
+        return f"no event matches {' '.join(given)}; without filters there are {some}{_hint(filters)}"
     if mode == "text":
         return f"no assistant has said anything; `--mode verbose` shows more of the {some}"
     return f"none of the {some} is shown in this mode; `--mode json` shows all of it"
+
+
+def _hint(filters: dict[str, tuple[str, ...]]) -> str:
+    """Elsewhere `--agent` takes what is `--provider` here: a subagent has no such name."""
+    from tooltap.normalizers.catalog.registry import agents
+
+    known = {*agents(), *(agent.provider for agent in agents().values())}
+    meant = [name for name in filters.get("agent", ()) if name in known]
+    return f"; did you mean `--provider {meant[0]}`?" if meant else name_hint(filters)

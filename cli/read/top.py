@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from tooltap.cli.common.changes import Changes
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.printing import at_terminal, lines_of, say_text, wants_colour
@@ -24,8 +24,6 @@ PAUSE = 0.3
 """Minimum seconds between two requests to the daemon, however many events arrive."""
 TICK = 1.0
 """Seconds between two redraws that only update the times."""
-KINDS = ("session", "turn", "tool-call", "tool-result", "permission-request", "permission-response", "usage")
-"""Events that change the board."""
 
 
 @click.command("top", cls=Command, examples=("tooltap top", "tooltap top --once"))
@@ -71,7 +69,7 @@ def _watch(socket: Path | None) -> None:
     running, others = _ask(socket)
     problem, asked = "", time.monotonic()
     with LiveScreen() as screen:
-        changes = _Changes(socket, screen)
+        changes = Changes(socket, screen.wake)
         while True:
             columns, lines = shutil.get_terminal_size()
             screen.draw(board(running, others, _now(), (columns, lines), colour=wants_colour(), problem=problem))
@@ -86,34 +84,3 @@ def _watch(socket: Path | None) -> None:
                     problem = ""
                 except click.ClickException as error:
                     problem = error.message
-
-
-class _Changes:
-    """Event subscription in a thread, which wakes the screen when an event arrives, or the daemon disconnects or
-    is back."""
-
-    def __init__(self, socket: Path | None, screen: LiveScreen) -> None:
-        self.are_there = False
-        self._socket = socket
-        self._screen = screen
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        from tooltap.daemon.client.blocking import BlockingSubscription
-        from tooltap.daemon.client.discovery import RETRY_MOST, ConnectError, DaemonError, DisconnectedError
-        from tooltap.protocol.filters import Filter
-        from tooltap.protocol.frames import Subscribe
-
-        frame = Subscribe(after="now", filter=Filter(kind=KINDS))
-        while True:
-            try:
-                for _ in BlockingSubscription(self._socket, frame, reconnect=False):
-                    self._note()
-            except (ConnectError, DaemonError, DisconnectedError):
-                self._note()
-                time.sleep(RETRY_MOST)
-
-    def _note(self) -> None:
-        if not self.are_there:
-            self.are_there = True
-            self._screen.wake()

@@ -22,14 +22,24 @@ from tooltap.cli.common.printing import Clean, joined, short, styled
 from tooltap.daemon.formats import counted, dollars, is_cost_bound, rounded, spent, tool_name, without_marks
 from tooltap.daemon.sessions.listing import name_of, origins_of, status_of, successors_of
 from tooltap.daemon.sessions.resuming import in_shell, resume_of
+from tooltap.daemon.sessions.row import first_line_of
 from tooltap.daemon.show import blocks, diff
 from tooltap.daemon.show.blocks import RenderContext
-from tooltap.daemon.show.bodies import ASK, BACKGROUND, error_text, milliseconds_of, user_attachments, user_text
+from tooltap.daemon.show.bodies import (
+    BACKGROUND,
+    error_text,
+    is_bad_end,
+    milliseconds_of,
+    user_attachments,
+    user_text,
+)
 from tooltap.daemon.show.diff import FileDiff, whole
 from tooltap.daemon.show.facts import Fact
 from tooltap.daemon.show.shown import Shown, shown_of
 from tooltap.daemon.show.timeline import looks, only_looked
+from tooltap.daemon.show.turn_naming import TurnNaming
 from tooltap.daemon.system.sanitize import one_line, sanitize
+from tooltap.daemon.views.select import ASK
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.protocol.events import (
     Event,
@@ -38,6 +48,7 @@ from tooltap.protocol.events import (
     PermissionRequest,
     PermissionResponse,
     Reasoning,
+    SessionEvent,
     ToolCall,
     ToolResult,
     ToolUpdate,
@@ -51,13 +62,15 @@ MAX_AGENTS = 10_000
 MAX_BACKGROUND = 1_000
 DEEPEST = 5
 """Maximum indentation, in levels of subagents."""
+MIN_NAME = 12
+"""Columns reserved for the name of a turn, however long the text after it is."""
 REASONING_LINES, SYSTEM_LINES, ERROR_LINES, PROMPT_LINES = 2, 3, 4, 40
 """Lines shown of each text without `full`."""
 SIGNS = {"+": "green", "-": "red"}
 
 
 class _Turn(NamedTuple):
-    number: int
+    name: str
     began: int | None
     calls: int = 0
 
@@ -101,6 +114,8 @@ class Transcript:
         self._settled: dict[str | None, Turn] = {}
         """Provisional ends of turns, shown only where no other end follows."""
         self._turns_begun = 0
+        self._naming = TurnNaming[str]()
+        self._latest_turn: str | None = None
 
     def add(self, event: Event) -> Iterator[Clean]:
         """Add the next event, and yield the lines that can be shown now."""
@@ -111,6 +126,7 @@ class Transcript:
             self._meet(event)
         if self._settled and event.agent is None and isinstance(event, Message | Reasoning | ToolCall):
             self._settled.pop(event.turn, None)
+        self._name_turn(event)
         show(self, event)
         while len(self._items) > HELD:
             yield from self._first()
@@ -220,25 +236,47 @@ class Transcript:
             return
         if event.state == "started":
             self._turns_begun += 1
+            name = self._naming.start() or f"turn {self._turns_begun}"
+            self._latest_turn = event.turn
             if len(self._turns) < MAX_BACKGROUND:
-                self._turns[event.turn] = _Turn(self._turns_begun, event.ts)
+                self._turns[event.turn] = _Turn(name, event.ts)
         elif event.provisional:
             self._settled = {event.turn: event}
         else:
             self._settled.pop(event.turn, None)
             self._end_turn(event)
 
+    def _name_turn(self, event: Event) -> None:
+        """Name the latest turn by what the user says in it, or said before it."""
+        if isinstance(event, ToolCall) or (isinstance(event, Message) and event.role == "assistant"):
+            self._naming.act()
+        elif isinstance(event, Message) and event.role == "user" and event.agent is None:
+            said = first_line_of(event.text)
+            is_over = self._latest_turn in self._settled
+            turn = None if is_over else self._turns.get(self._latest_turn)
+            if said and self._naming.say(said, in_turn=turn is not None) and turn is not None:
+                self._turns[self._latest_turn] = turn._replace(name=said)
+
     def _end_turn(self, event: Turn) -> None:
         shown = _shown(event)
-        turn = self._turns.pop(event.turn, None) or _Turn(max(self._turns_begun, 1), None)
+        turn = self._turns.pop(event.turn, None) or _Turn(f"turn {max(self._turns_begun, 1)}", None)
         took = event.duration_ms
         if took is None and turn.began is not None and event.ts is not None:
             took = event.ts - turn.began
-        facts = [f"turn {turn.number}", (event.state == "failed" and shown.preview) or shown.status]
+        facts = [(event.state == "failed" and shown.preview) or shown.status]
         facts += [shown_time] if (shown_time := spent(took)) else []
         facts += [counted(turn.calls, "call")] if turn.calls else []
-        head = fit(f"── {one_line(' · '.join(facts), 200)} ", self._columns)
+        rest = f" · {one_line(' · '.join(facts), 200)}"
+        name = fit(one_line(turn.name, 200), max(self._columns - len(rest) - 5, MIN_NAME))
+        head = fit(f"── {name}{rest} ", self._columns)
         self._put(event, [self._styled(head + "─" * (min(self._columns, 100) - len(head)), "blue")])
+
+    def _session(self, event: SessionEvent) -> None:
+        if is_bad_end(event):
+            shown = _shown(event)
+            self._put(
+                event, [self._styled(fit(f"{shown.icon} {shown.title}: {shown.preview}", self._columns), "yellow")]
+            )
 
     # -- the order of items ---------------------------------------------------------------------
 
@@ -373,6 +411,7 @@ _KINDS: dict[type[Event], Callable[[Transcript, Any], None]] = {
     Notice: Transcript._notice,
     Unparsed: Transcript._unparsed,
     Turn: Transcript._turn,
+    SessionEvent: Transcript._session,
 }
 
 
@@ -407,7 +446,9 @@ class CallWithResult(NamedTuple):
         context = CONTEXT._replace(
             call=blocks.CallOfResult(self.call.name, self.call.input, self.argument, self.call.ts)
         )
-        return self._replace(result=result, facts=_shown(result, context).facts, took=milliseconds_of(result, context))
+        return self._replace(
+            result=result, facts=_shown(result, context).facts, took=milliseconds_of(result, self.call.ts)
+        )
 
     @property
     def family(self) -> str:

@@ -12,10 +12,11 @@ import click
 from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit, fit_end, padded, terminal_columns, wrapped
 from tooltap.cli.common.commands import Command
-from tooltap.cli.common.connection import request, socket_option, wait_option
+from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
+from tooltap.cli.common.filters import agent_option, period_options, project_option
 from tooltap.cli.common.moments import Day
 from tooltap.cli.common.printing import at_terminal, say, say_object, say_text, short
-from tooltap.cli.read.sessions import NO_EVENTS
+from tooltap.cli.read.sessions import NO_EVENTS, find_projects, find_session, short_ids
 from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound, over_budget, quota_words, spent
 from tooltap.daemon.system.zone import zone_name
 
@@ -32,29 +33,44 @@ BY = ("day", "model", "project", "agent", "session", "subagent")
     ),
 )
 @click.option("--by", type=click.Choice(BY), default="day", show_default=True, help="What to group by.")
-@click.option("--since", type=Day(), metavar="DAY", help="The first day: 2026-11-24, or 7d for a week ago.")
-@click.option("--until", type=Day(is_end=True), metavar="DAY", help="The last day.")
-@click.option(
-    "--session", multiple=True, metavar="ID", shell_complete=completion.sessions, help="Only this session; repeatable."
+@period_options(
+    (Day(), Day(is_end=True)), "DAY", "The first day: yesterday, 2026-11-24, or 7d for a week ago.", "The last day."
 )
+@click.option(
+    "--session",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completion.sessions,
+    help='Only this session: its id, the beginning of it, words of its title, or "last". May be repeated.',
+)
+@agent_option(help="Only sessions of this agent (claude, codex, gemini, …). May be repeated.")
+@project_option("Only sessions in this directory: its path, or its name. May be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 @wait_option
 @socket_option
 def command(
-    by: str, since: int | None, until: int | None, session: tuple[str, ...], as_json: bool, socket: Path | None
+    by: str,
+    since: int | None,
+    until: int | None,
+    session: tuple[str, ...],
+    agent: tuple[str, ...],
+    project: tuple[str, ...],
+    as_json: bool,
+    socket: Path | None,
 ) -> None:
     """Show sums of the tokens and costs of sessions.
 
     A cost is the agent's own figure if it states one. Otherwise it is an estimate from the prices of the models, marked
     with ~. Days are those of your time zone.
     """
-    if since is not None and until is not None and until <= since:
-        raise click.UsageError("--until is before --since")
     bounds: dict[str, Any] = {
         "since": since,
         "until": until,
-        "session": session or None,
+        "session": [find_session(socket, name)["session"] for name in session] or None,
+        "provider": agent or None,
+        "project": find_projects(socket, project) or None,
     }
+    warn_of_unread(socket)
     found = request(socket, "usage", by=by, zone=zone_name(), **bounds)
     if as_json:
         say_object(found)
@@ -68,10 +84,7 @@ def command(
 
 def _why_nothing(socket: Path | None, *, is_chosen: bool) -> str:
     if is_chosen and (tokens := request(socket, "usage")["total"]["inputTokens"]):
-        return (
-            f"nothing was used in these days and sessions; without --since, --until and --session there are {tokens:,}"
-            " input tokens"
-        )
+        return f"nothing was used in these days and sessions; without these options there are {tokens:,} input tokens"
     if not request(socket, "sessions", limit=1, empty=True)["sessions"]:
         return NO_EVENTS
     return "no agent of the journal's sessions has stated tokens or a cost"
@@ -96,16 +109,20 @@ class _Column(NamedTuple):
 def print_usage(by: str, found: dict[str, Any]) -> None:
     """Print a table of usage. `found`: the result of a `usage` request; its `rows` must not be empty."""
     if not at_terminal():
-        say_text("\t".join([by.upper(), *(column.head for column in _COLUMNS)]) + "\n")
+        columns = [*_COLUMNS, _COST_IS, *([_TITLE] if by == "session" else [])]
+        say_text("\t".join([by.upper(), *(column.head for column in columns)]) + "\n")
         for row in found["rows"]:
-            say_text("\t".join([_key(by, row), *(short(column.plain(row)) for column in _COLUMNS)]) + "\n")
+            say_text("\t".join([_key(by, row), *(short(column.plain(row)) for column in columns)]) + "\n")
         return
     room = terminal_columns()
     shown = [column for column in _COLUMNS if room >= column.needs and (by != "session" or column.head != "SESSIONS")]
     rows = [*found["rows"], {**found["total"], "key": "total"}]
     cells = [[column.head, *(column.value(row) for row in rows)] for column in shown]
     widths = [max(map(columns_of, column)) for column in cells]
-    keys = [by.upper(), *(_key(by, row) for row in rows)]
+    keys = [_key(by, row) for row in rows]
+    if by == "session":
+        keys = [*short_ids(keys[:-1]), keys[-1]]
+    keys = [by.upper(), *keys]
     most = max(LEAST_KEY, min(LONGEST_KEY, room - sum(widths) - 2 * len(widths)))
     width = min(max(map(columns_of, keys)), most)
     cut = fit_end if by in ("project", "subagent") else fit
@@ -200,3 +217,15 @@ _COLUMNS = (
     _Column("THOUGHT", _of("reasoningTokens"), lambda row: row["reasoningTokens"], 80),
     _Column("SESSIONS", lambda row: str(row["sessions"]), lambda row: row["sessions"], 70),
 )
+
+
+def _cost_is(row: dict[str, Any]) -> str:
+    """Say what a cost is, as the marks on a terminal do."""
+    if "costUsd" not in row:
+        return "unknown"
+    kinds = ["at least"] if is_cost_bound(row) or row.get("unpricedTokens") else []
+    return ", ".join([*kinds, "estimated" if row.get("costEstimated") else "stated"])
+
+
+_COST_IS = _Column("COST IS", _cost_is, _cost_is)
+_TITLE = _Column("TITLE", lambda row: row.get("title") or "", lambda row: row.get("title") or "")

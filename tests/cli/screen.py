@@ -28,6 +28,15 @@ class Screen:
     def type(self, text: bytes) -> None:
         os.write(self._terminal, text)
 
+    def read(self) -> bytes:
+        """Return what the program shows next; empty once it has ended."""
+        try:
+            data = os.read(self._terminal, 1024)
+        except OSError:  # on Linux: the other side of the terminal is closed
+            return b""
+        self.shown += data
+        return data
+
     def until(self, text: bytes) -> None:
         while text not in self.shown:
             self.shown += os.read(self._terminal, 1024)

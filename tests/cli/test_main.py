@@ -14,6 +14,7 @@ import pytest
 from tests.cli.command import CLAUDE, COMMAND, here, sentence, start, tooltap
 from tooltap import __version__
 from tooltap.cli.subcommands import COMMANDS
+from tooltap.normalizers.core.items import Limits
 
 HEAVY = {"anyio", "asyncio", "msgspec", "orjson", "rich", "structlog", "tooltap.daemon", "tooltap.normalizers"}
 
@@ -88,7 +89,7 @@ def test_missing_daemon_is_exit_1(arguments: list[str], tmp_path: Path, monkeypa
     finished = here(*arguments)
 
     assert (finished.returncode, finished.stdout) == (1, b"")
-    assert sentence(finished) == f"no daemon is listening at {socket}; start one with `tooltap serve`"
+    assert sentence(finished) == f"no daemon is listening at {socket}; start one with `tooltap up`"
 
 
 def test_closed_pipe_exits_silently() -> None:
@@ -145,7 +146,7 @@ def test_full_disk_is_one_sentence() -> None:
 
 def test_interrupt_exits_silently_with_130() -> None:
     with start("normalize", "-") as command:
-        command.write(b"not json\n" * 20)
+        command.write(b"not json\n" * Limits().held_lines)
         assert command.line()
         command.send_signal(signal.SIGINT)
 

@@ -83,6 +83,11 @@ USED = {
     "files": ("last", EVENTS),
     "usage": ("", EVENTS | {"shutil"}),
     "calls": ("", EVENTS),
+    "waiting": ("", EVENTS),
+    "answer": ("none --allow", EVENTS),
+    "answers": ("test EMPTY", EVENTS | {"platformdirs", "shutil"}),
+    "send": ("last text", EVENTS),
+    "interrupt": ("last", EVENTS),
     "resume": ("last --print", EVENTS),
     "follow": ("reread --all", EVENTS),
     "stats": ("", EVENTS),
@@ -93,6 +98,9 @@ USED = {
     "baseline": (f"check {CLAUDE}", BASELINES),
     "fixtures": ("check EMPTY", PARSING),
     "config": ("check EMPTY", EVENTS | {"platformdirs", "shutil"}),
+    "hooks": ("status", CLICK | {"shutil"}),
+    "hook": ("--", CLICK),
+    "away": ("--status", CLICK | {"shutil"}),
     "completion": ("zsh", CLICK),
     "schema": ("", EVENTS),
     "journal": ("check --journal sqlite:none.db", SERVING | {"platformdirs"}),
@@ -103,8 +111,8 @@ USED = {
 }
 """Command -> arguments, and the heavy modules that it needs."""
 ELSEWHERE = {"run", "proxy", "serve", "up"}
-WITH_A_SERVER = {"attach", "demo", "gateway"}
-"""These wait for a server, or are one, for as long as they run."""
+WITHOUT_END = {"attach", "demo", "gateway", "watch"}
+"""These run until they are interrupted."""
 
 
 class Imported(NamedTuple):
@@ -133,7 +141,7 @@ def imported_by(folder: Path, *arguments: object, **changes: str) -> Imported:
 
 
 def test_every_command_is_looked_at() -> None:
-    assert USED.keys() | ELSEWHERE | WITH_A_SERVER == COMMANDS.keys()
+    assert USED.keys() | ELSEWHERE | WITHOUT_END == COMMANDS.keys()
 
 
 @pytest.mark.parametrize("name", USED)
@@ -175,8 +183,18 @@ def test_daemon_imports_nothing_of_the_page(tmp_path: Path) -> None:
     assert read(report).end - SERVING - {"platformdirs"} == set()
 
 
+@pytest.mark.parametrize("is_running", [True, False])
+def test_agent_waits_for_no_import_of_its_hook(is_running: bool, daemon: Running, tmp_path: Path) -> None:
+    report, socket = tmp_path / "report.json", daemon.path if is_running else tmp_path / "none"
+    told = json.dumps({"hook_event_name": "Stop", "session_id": "s"}).encode()
+    env = environment(TOOLTAP_SOCKET=str(socket))
+    subprocess.run(command_line(report, "hook", "claude"), input=told, timeout=TIMEOUT, env=env, check=True)
+
+    assert read(report).end == set()
+
+
 @pytest.mark.parametrize("name", ["run", "proxy"])
-@pytest.mark.parametrize("options", [[], ["--provider", "my-fork", "--dialect=claude-stream"]])
+@pytest.mark.parametrize("options", [[], ["--answers"], ["--provider", "my-fork", "--dialect=claude-stream"]])
 def test_agent_waits_for_no_import(name: str, options: list[str], daemon: Running, tmp_path: Path) -> None:
     found = imported_by(tmp_path, name, *options, "--", "cat", CLAUDE, TOOLTAP_SOCKET=str(daemon.path))
 
@@ -246,6 +264,7 @@ WORDS = [
         "--socket=/",
         "--socket=none",
         "--session=-x",
+        "--answers",
         "--bogus",
         "--help",
     ),
@@ -283,6 +302,7 @@ def test_plain_command_lines_are_read_as_by_click() -> None:
         (["--"], AgentStart("run", AGENT)),
         (["--provider=p", "--session", "s", "--dialect", "acp"], AgentStart("run", AGENT, "acp", "p", "s")),
         (["--socket", "/", "--"], AgentStart("run", AGENT, socket="/")),
+        (["--answers", "--dialect=acp"], AgentStart("run", AGENT, "acp", answers=True)),
     ],
 )
 def test_usual_command_lines_are_plain(options: list[str], wanted: AgentStart) -> None:

@@ -78,6 +78,7 @@ def test_nothing_says_why(full: Running, tmp_path: Path) -> None:
     assert tail(full).startswith("no event is that new; with `--after start` there are ")
     assert tail(full, *START, "--tool", "Bahs").endswith(" events; did you mean 'Bash'?")
     assert tail(full, *START, "--provider", "claud").endswith(" events; did you mean 'claude'?")
+    assert tail(full, *START, "--agent", "codex").endswith(" events; did you mean `--provider codex`?")
     assert tail(full, *START, "--stream", "none").startswith(
         "no event matches --stream none; without filters there are"
     )

@@ -56,6 +56,14 @@ def _after_head(answer: bytes, line: bytes) -> bytes:
     return answer if line == b"\r\n" else b""
 
 
+def _answers_test(world: World, new: Path) -> Iterator[Words]:
+    rules = new / "rules.toml"
+    rules.write_text('[[answers]]\nname = "\\u001b[31m"\nanswer = "ask"\n')
+    yield from _daemons(world, rules)
+    yield from _daemons(world, rules, "--json")
+    yield (_config(new), "--socket", world.daemon.path)
+
+
 def _browsers(world: World, *words: object) -> Iterator[Words]:
     """Yield the arguments with each daemon, and with two whose web servers reply with hostile texts."""
     yield from _daemons(world, *words)
@@ -147,6 +155,12 @@ def _calls(world: World, new: Path) -> Iterator[Words]:
     yield from _daemons(world)
     yield from _daemons(world, "--json")
     for option in ("--agent", "--project", "--tool", "--file", "--session", "--since", "--outcome", "--family"):
+        yield (option, ARGUMENT, "--socket", world.daemon.path)
+
+
+def _waiting(world: World, new: Path) -> Iterator[Words]:
+    yield from _sessions(world, new)
+    for option in ("--agent", "--project", "--may-after"):
         yield (option, ARGUMENT, "--socket", world.daemon.path)
 
 
@@ -334,6 +348,7 @@ CASES: dict[str, Cases] = {
     "run": _agent,
     "proxy": _agent,
     "attach opencode": lambda world, new: iter([(f"http://127.0.0.1:{world.http}",), (ARGUMENT,)]),
+    "attach codex": lambda world, new: iter([(f"unix:{world.daemon.path}",), (ARGUMENT,)]),
     "gateway openai": lambda world, new: iter(
         [("--upstream", ARGUMENT), ("--upstream", "http://127.0.0.1:1", "--listen", ARGUMENT)]
     ),
@@ -351,9 +366,17 @@ CASES: dict[str, Cases] = {
     ),
     "search": _search,
     "calls": _calls,
+    "waiting": _waiting,
     "resume": _resume,
     "usage": _usage,
     "show": _show,
+    "answer": lambda world, new: itertools.chain(
+        _daemons(world, ARGUMENT, "--allow"), _daemons(world, "last", "--answer", ARGUMENT, "--accepted", 0)
+    ),
+    "answers test": _answers_test,
+    "send": lambda world, new: _daemons(world, "last", ARGUMENT),
+    "interrupt": lambda world, new: _daemons(world, ARGUMENT),
+    "watch": lambda world, new: iter([("--on", ARGUMENT), ("--socket", world.refusing), ("--socket", new / ARGUMENT)]),
     "top": _top,
     "open": _open,
     "files": _files,
@@ -378,5 +401,10 @@ CASES: dict[str, Cases] = {
     "fixtures keys": lambda world, new: iter([(world.recordings,), (world.trace,)]),
     "fixtures check": _fixtures,
     "fixtures update": _fixtures,
+    "hooks install": _nothing,
+    "hooks uninstall": _nothing,
+    "hooks status": _nothing,
+    "hook": lambda world, new: iter([(ARGUMENT,)]),
+    "away": _nothing,
     "completion": _nothing,
 }

@@ -44,6 +44,18 @@ FILE = {
     "diff": "d",
     "hunks": [],
 }
+ANSWER = {
+    "session": "s",
+    "stream": "s",
+    "seq": 1,
+    "permissionId": "p",
+    "outcome": "allowed",
+    "optionId": "o",
+    "remembers": "r",
+    "by": "b",
+    "ts": 1,
+    "delivered": True,
+}
 FILES = {"files": [FILE], "complete": False, "file": FILE}
 
 
@@ -97,8 +109,12 @@ def world() -> Iterator[World]:
                 "event": wire.ask("event", seq=2, view="raw"),
                 "search": wire.ask("search", query="bash"),
                 "ended-calls": wire.ask("ended-calls", limit=9),
+                "waiting": wire.ask("waiting", mayAfter=0),
                 "files": FILES,
                 "remove": {"events": 1, "bodies": 1},
+                "answer": ANSWER,
+                "send": {"session": "s", "stream": "s", "id": "i", "delivered": False},
+                "interrupt": {"session": "s", "stream": "s", "id": "i", "delivered": True},
             }
         liar, refusing = folder / "liar", folder / "refusing"
         lies = poisoned(replies, HOSTILE + "x" * 6_000)

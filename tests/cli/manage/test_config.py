@@ -41,14 +41,18 @@ def test_what_can_hardly_be_meant_is_said(tmp_path: Path) -> None:
         "[tools.Read]\nsilent = true\ntemplate = 'read'\n"
         "[tools.Grep]\nask = true\nrewrite = ['cat']\n"
         "[tools.memory_search]\nsilent = true\nmax_chars = 10\n"  # of a result that failed
+        "[tools.Bash]\ntemplate = '{input.command}: {output.exitcode}'\n"
+        "[tools.mcp__memory__search]\ntemplate = '{output.anything}'\n"
     )
     checked = here("config", "check", file)
 
-    assert (checked.returncode, checked.stdout.decode()) == (0, f"{file} is valid: it has rules for 4 tools\n")
+    assert (checked.returncode, checked.stdout.decode()) == (0, f"{file} is valid: it has rules for 6 tools\n")
     assert checked.stderr.decode().splitlines() == [
         f"tooltap: {file}: tools.Bsh: no canonical tool has this name; did you mean 'Bash'?",
         f"tooltap: {file}: tools.Read: `template` has no effect: nothing is shown of a result that completed",
         f"tooltap: {file}: tools.Grep: `rewrite` has no effect: a result that is shown on request is not rewritten",
+        f"tooltap: {file}: tools.Bash: Bash has no `output.exitcode` of its own; a result without it is shown without "
+        "`template`",
     ]
 
 

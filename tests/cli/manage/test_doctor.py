@@ -21,6 +21,7 @@ import pytest
 
 from tests.cli.command import COMMAND, environment, here, sentence
 from tests.cli.screen import started
+from tests.daemon.lives import Lives
 from tests.daemon.running import Running, running
 from tests.daemon.taps.following import CLAUDE, CODEX
 from tests.test_layout import ROOT
@@ -100,7 +101,7 @@ def test_bare_machine_has_no_problems(home: Path) -> None:
     assert "`tooltap serve`" in daemon.advice
     assert [one.text for one in found.findings["agents"]] == [f"none of {', '.join(agents())} is on the PATH"]
     assert [one.level for one in found.findings["sessions"]] == ["note"]
-    assert [one.text for one in found.findings["journal"]][1].startswith("there is no journal yet")
+    assert [one.text for one in found.findings["journal"]][1].startswith("there is no journal at ")
     assert list((home / "data").iterdir()) == []  # it has changed nothing
 
 
@@ -267,6 +268,20 @@ def test_unusable_journal_is_a_problem(make: Callable[[Path], str], home: Path) 
 
 async def opened_and_closed(file: Path) -> None:
     await (await SqliteJournal.open(file)).close()
+
+
+def test_journal_removed_in_use_is_a_problem_until_the_advice_is_followed(home: Path) -> None:
+    file, kept = home / "journal.db", home / "kept.db"
+    sentence = f"{file} was removed, renamed or replaced in use: put it back, or restart the daemon"
+    with Lives(home) as lives:
+        lives.start()
+        file.rename(kept)
+        found = examined("--socket", lives.settings["socket"]).problems()
+        kept.rename(file)
+        afterwards = examined("--socket", lives.settings["socket"]).problems()
+
+    assert found == [f"the daemon cannot commit lines: {sentence}"]
+    assert afterwards == []
 
 
 def test_readable_journal_is_a_problem(home: Path, daemon: Running) -> None:

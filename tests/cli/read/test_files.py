@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import here, sentence
+from tests.cli.hostile.runs import on_a_terminal
 from tests.daemon.running import Running, running
 from tests.normalizers.reading import FIXTURES
 
@@ -57,6 +58,56 @@ def test_a_diff_in_a_pipe_is_a_patch(daemon: Running, tmp_path: Path) -> None:
     assert 'return "Howdy, " + name' in source.read_text()
 
 
+CRLF = [
+    {"type": "system", "subtype": "init", "session_id": "crlf", "cwd": "/w"},
+    {
+        "type": "assistant",
+        "session_id": "crlf",
+        "message": {
+            "role": "assistant",
+            "content": [
+                {
+                    "type": "tool_use",
+                    "id": "c",
+                    "name": "Edit",
+                    "input": {"file_path": "/w/win.txt", "old_string": "b", "new_string": "B"},
+                }
+            ],
+        },
+    },
+    {
+        "type": "user",
+        "session_id": "crlf",
+        "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "ok"}]},
+        "tool_use_result": {
+            "filePath": "/w/win.txt",
+            "oldString": "b\r",
+            "newString": "B\r",
+            "originalFile": "a\r\nb\r\n",
+            "structuredPatch": [
+                {"oldStart": 1, "oldLines": 2, "newStart": 1, "newLines": 2, "lines": [" a\r", "-b\r", "+B\r"]}
+            ],
+        },
+    },
+]
+
+
+def test_a_diff_of_a_file_with_crlf_applies(tmp_path: Path) -> None:
+    """On a terminal the sign of a carriage return is shown."""
+    stream, file = tmp_path / "crlf.jsonl", tmp_path / "win.txt"
+    stream.write_text("".join(json.dumps(line) + "\n" for line in CRLF))
+    file.write_bytes(b"a\r\nb\r\n")
+    with running(tmp_path / "daemon") as daemon:
+        words = ("--socket", daemon.path, "crlf", "win.txt")
+        assert here("ingest", "--socket", daemon.path, "--dialect", "claude-stream", stream).returncode == 0
+        diff = here("files", *words).stdout
+        shown = on_a_terminal("files", *words, columns=80)
+
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=diff, check=True)
+    assert file.read_bytes() == b"a\r\nB\r\n"
+    assert ("-b␍" in shown.output.decode(), "+B␍" in shown.output.decode()) == (True, True)
+
+
 def test_hunks_name_the_calls_that_made_them(daemon: Running) -> None:
     reply = asked(daemon, file="/tmp/ws/src/app.py")
     file = reply["file"]
@@ -73,6 +124,7 @@ def test_what_is_not_there_is_one_sentence(daemon: Running) -> None:
     for words, expected in (
         ((EDITED, "other.py"), "has not changed 'other.py'"),
         (("nothing-like-it",), "no session 'nothing-like-it'"),
+        (("src/my app.py",), "name the session first, or try `tooltap files --file 'src/my app.py'`"),
     ):
         finished = here("files", "--socket", daemon.path, *words)
         assert finished.returncode == 1

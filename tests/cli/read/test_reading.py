@@ -204,9 +204,12 @@ def test_sessions_are_filtered(daemon: Running) -> None:
     none = here("sessions", "--socket", daemon.path, "--agent", "nobody")
     assert (none.returncode, none.stdout) == (0, b"")
     assert none.stderr.startswith(b"tooltap: no session matches these filters; without them there are ")
-    wrong = here("sessions", "--socket", daemon.path, "--since", "yesterday")
+    for words in (("--until", "2026-02-01", "--since", "2026-02-02"), ("--since", "today", "--until", "yesterday")):
+        empty = here("sessions", "--socket", daemon.path, *words)
+        assert (empty.returncode, b"--until is before --since" in empty.stderr) == (2, True)
+    wrong = here("sessions", "--socket", daemon.path, "--since", "tomorrow")
     assert wrong.returncode == 2
-    assert b"'yesterday' is not an age such as 2h or 1d, nor a date such as 2026-11-24" in wrong.stderr
+    assert b"'tomorrow' is not an age such as 2h or 1d, nor a day such as today or 2026-11-24" in wrong.stderr
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.command import here, sentence, tooltap
 from tests.daemon.events import commit, event
 from tests.daemon.running import Running, running
-from tooltap.protocol.events import SessionEvent
+from tooltap.protocol.events import SessionEvent, Turn
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
                     state="ended",
                 )
             )
+        runs: dict[str, Any] = {"session": "r1", "provider": "claude"}
+        started = event(SessionEvent, "r1~", state="started", cwd=str(folder), **runs)
+        one.commit(commit(started, event(Turn, "r1~", state="started", **runs), stream="r1~"))
         yield one
 
 
@@ -92,3 +95,12 @@ def test_lists_and_show_have_the_command(daemon: Running) -> None:
     assert not {"resume", "fork"} & {*rows["v1"], *rows["s5"]}
     shown = here("show", "--socket", daemon.path, "g1").stdout.decode()
     assert " && gemini --resume g1\n" in shown
+
+
+def test_running_session_is_resumed_with_a_warning(daemon: Running, programs: str) -> None:
+    finished = tooltap("resume", "--socket", daemon.path, "r1", PATH=f"{programs}:/usr/bin:/bin")
+    assert finished.returncode == 7
+    assert sentence(finished) == (
+        "the session is still running: two agents may write to it now; `--fork` continues a copy of it"
+    )
+    assert tooltap("resume", "--socket", daemon.path, "r1", "--fork", PATH=f"{programs}:/usr/bin:/bin").stderr == b""

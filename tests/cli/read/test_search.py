@@ -101,8 +101,8 @@ def test_a_word_with_a_space_is_a_phrase(daemon: Running) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["zzqq"], "no event has zzqq"),
-        (["zzqq", "greet"], "no event has all of zzqq greet"),
+        (["zzqq"], "nothing found for zzqq; of long texts only the beginning and the end are searched"),
+        (["zzqq", "greet"], "nothing found for all of zzqq greet; of long texts"),
         (["greet", "--tool", "Pach"], "nothing found with --tool; without there are "),
         (["greet", "--tool", "Pach"], "; did you mean 'Patch'?"),
         (["greet", "--agent", "codx"], "; did you mean 'codex'"),
@@ -119,7 +119,7 @@ def test_why_nothing_was_found(daemon: Running, words: list[str], said: str) -> 
     [
         ([], 2, "Missing argument 'WORDS...'"),
         (["--", "->"], 2, "needs at least one letter or digit"),
-        (["x", "--since", "long ago"], 2, "'long ago' is not an age such as 2h or 1d, nor a date"),
+        (["x", "--since", "long ago"], 2, "'long ago' is not an age such as 2h or 1d, nor a day"),
         (["x", "--state", "faild"], 2, "did you mean 'failed'?"),
         (["x", "--session", "nope"], 1, "the journal has no session 'nope'"),
     ],

@@ -103,7 +103,7 @@ def test_session_is_told_in_order(daemon: Running) -> None:
         "? asks: Bash rm -rf /",
         "? Denied by the user",
         "! retry: again",
-        "── turn 1 · completed · 1 m 3 s · 6 calls " + "─" * 58,
+        "── Please fix it. · completed · 1 m 3 s · 6 calls " + "─" * 50,
     ]
     [failed] = (line for line in lines if line.startswith("✗"))
     assert failed.startswith("✗ Bash make word word")

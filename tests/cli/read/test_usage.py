@@ -86,6 +86,31 @@ def test_days_and_sessions_are_chosen(daemon: Running) -> None:
     assert [row["key"] for row in usage(daemon, "--by", "session", "--session", session)["rows"]] == [session]
 
 
+def test_agents_and_projects_are_chosen(daemon: Running) -> None:
+    by_agent = {row["key"]: row["inputTokens"] for row in usage(daemon, "--by", "agent")["rows"]}
+    for agent, tokens in by_agent.items():
+        assert usage(daemon, "--agent", agent)["total"]["inputTokens"] == tokens
+    codex = usage(daemon, "--agent", "codex", "--by", "project")["rows"]
+    assert [row["key"] for row in usage(daemon, "--project", codex[0]["key"], "--by", "project")["rows"]] == [
+        codex[0]["key"]
+    ]
+
+
+def test_sessions_are_named_as_elsewhere(daemon: Running) -> None:
+    row = usage(daemon, "--by", "session", "--agent", "codex")["rows"][0]
+    assert usage(daemon, "--session", row["key"][:12])["total"]["inputTokens"] == row["inputTokens"]
+    finished = here("usage", "--socket", daemon.path, "--session", "nosuch")
+    assert finished.returncode == 1
+    assert sentence(finished).startswith("the journal has no session 'nosuch'")
+
+
+def test_a_row_of_a_session_says_which_it_is(daemon: Running) -> None:
+    row = usage(daemon, "--by", "session", "--agent", "codex")["rows"][0]
+    shown = at(80, daemon, "--by", "session", "--agent", "codex")
+    assert shown[1].startswith(f"{row['key'][:8]} ")
+    assert row["title"][:10] in shown[1]
+
+
 @pytest.mark.parametrize(
     ("columns", "by"), [(40, "model"), (60, "day"), (60, "session"), (100, "project"), (160, "session")]
 )
@@ -107,12 +132,16 @@ def test_a_pipe_gets_whole_figures(daemon: Running) -> None:
 
     assert head[:3] == ["AGENT", "COST", "INPUT"]
     assert sum(int(row[2]) for row in rows) == usage(daemon)["total"]["inputTokens"]
+    kinds = {row[0]: row[head.index("COST IS")] for row in rows}
+    assert (kinds["claude"], kinds["codex"]) == ("stated", "estimated")
+    titles = here("usage", "--socket", daemon.path, "--by", "session").stdout.decode().splitlines()
+    assert titles[0].endswith("\tTITLE")
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--since", "yesterday"], "expected a day such as 2026-11-24, or an age in days such as 7d"),
+        (["--since", "tomorrow"], "expected a day such as today or 2026-11-24, or an age in days such as 7d"),
         (["--since", "1969-01-01"], "expected a day such as"),
         (["--since", "2026-02-30"], "expected a day such as"),
         (["--since", "2026-02-02", "--until", "2026-02-01"], "--until is before --since"),
