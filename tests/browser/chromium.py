@@ -95,7 +95,7 @@ class Tab:
     ) -> None:
         self.context.close()
         if error is None:
-            assert self.wrong == []
+            assert self.wrong == [], self.wrong
 
 
 def violations(page: Page, *rules: str, within: str = "body") -> list[str]:

@@ -26,10 +26,11 @@ FILES = ("ledger/models/invoice.py", "ledger/api/invoices.py", "importer/load.py
 
 
 class Scene:
-    """`play` plays the session until the agent waits; after that, `call`, `answer` and `end` continue it."""
+    """`play` plays the session until the agent waits; after that, `call`, `answer` and `end` continue it. `options`: of
+    its publisher."""
 
-    def __init__(self, site: Site) -> None:
-        self.agent: Publisher = site.publish("ledger", "claude-stream", framing="tapped")
+    def __init__(self, site: Site, **options: Any) -> None:
+        self.agent: Publisher = site.publish("ledger", "claude-stream", framing="tapped", **options)
         self.now = START
         self._call = 0
 

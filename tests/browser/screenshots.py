@@ -24,6 +24,7 @@ from tests.browser.serving import Site
 from tests.browser.working import Codex, asking_agent
 from tests.cli.command import DEMO
 from tests.test_layout import ROOT
+from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.web.page.addresses import event_url, session_url
 
 SESSION = "greeter"
@@ -52,13 +53,59 @@ TABS = ("files", "usage", "plan", "details")
 STEPS = ("Run the tests", "Fix the greeting", "Run the tests again")
 
 
+BEGUN = scene.NIGHT + 15 * scene.MINUTE
+"""Milliseconds since the session began that waits for a permission: it has asked a few minutes ago."""
+
+
 def todos(done: int) -> dict[str, Any]:
     states = ["completed"] * done + ["in_progress"] + ["pending"] * len(STEPS)
     return {"todos": [{"content": step, "status": state} for step, state in zip(STEPS, states, strict=False)]}
 
 
+QUESTIONS = [
+    {
+        "question": "Which store should the rate limits use?",
+        "header": "Store",
+        "multiSelect": False,
+        "options": [
+            {"label": "Redis", "description": "Shared by all instances; one more service to run."},
+            {"label": "PostgreSQL", "description": "Already there; about 2 ms more a request."},
+            {"label": "In memory", "description": "Nothing to run; each instance counts alone."},
+        ],
+    },
+    {
+        "question": "Which requests should they cover?",
+        "header": "Scope",
+        "multiSelect": True,
+        "options": [
+            {"label": "API keys", "description": "Each key has its own limit."},
+            {"label": "Addresses", "description": "For requests without a key."},
+        ],
+    },
+]
+QUESTION = "gateway"
+"""Session whose agent asks questions."""
+
+
+def ask_questions(site: Site) -> None:
+    prompt = "Add rate limits per API key, with tests and docs"
+    given = {"questions": QUESTIONS}
+    request = {"subtype": "can_use_tool", "tool_name": "AskUserQuestion", "input": given, "tool_use_id": "q1"}
+    lines = (
+        {"type": "system", "subtype": "init", "session_id": QUESTION, "cwd": "/home/you/gateway"},
+        {"type": "user", "message": {"role": "user", "content": prompt}, "session_id": QUESTION},
+        called("Read", {"file_path": "/home/you/gateway/src/limits.py"}, "q0", QUESTION),
+        answered("q0", "1\tclass Limits:", QUESTION),
+        assistant_message("Two things are yours to decide before I write it.", 1, QUESTION),
+        called("AskUserQuestion", given, "q1", QUESTION),
+        {"type": "control_request", "request_id": "r1", "request": request},
+    )
+    agent = site.publish(QUESTION, "claude-stream", framing="tapped", toAgent=True)
+    agent.write(*({"dir": "out", "line": line} for line in lines))
+
+
 def play(site: Site) -> None:
-    """Play the demo, and a session that continues."""
+    """Play the demo, and sessions that continue or wait."""
     with TemporaryDirectory() as directory:
         for name, project in PROJECTS.items():
             moved = (DEMO / f"{name}.jsonl").read_bytes().replace(b"/tmp/ws", project.encode())
@@ -97,11 +144,15 @@ def play(site: Site) -> None:
     asking_agent(site, "invoices", title, "psql $STAGING -f migrations/0042_uuid_backfill.sql")
     profile = Codex(site, "etl", "Why is the nightly import 3 times slower since Tuesday?", "python -m etl.profile")
     profile.use(64_000, 258_000)
+    waits = scene.Scene(site, toAgent=True)
+    waits.now = wall_clock() - BEGUN
+    waits.play()
 
 
 def home(site: Site, page: Page) -> None:
     site.enter(page)
     page.locator('#connection[data-state="live"]').wait_for()
+    page.locator(".ask[data-ready]").first.wait_for()
     page.locator('[data-count="total"]:not([hidden])').wait_for(state="attached")
 
 
@@ -119,6 +170,24 @@ def session(site: Site, page: Page) -> None:
     site.enter(page, session=scene.SESSION)
     page.locator('#outline a[aria-current="location"]').wait_for(state="attached")
     page.locator("article.card").last.wait_for()
+    page.locator(".ask[data-ready]").wait_for()
+
+
+def top(site: Site, page: Page) -> None:
+    site.enter(page, session=scene.SESSION, after="0")
+    page.locator(".ask[data-ready]").wait_for()
+
+
+def question(site: Site, page: Page) -> None:
+    if QUESTION not in [one["session"] for one in site.sessions()]:  # not before: the pictures of lists show the lists
+        ask_questions(site)
+    site.enter(page, session=QUESTION)
+    page.locator(".ask[data-ready]").wait_for()
+
+
+def calls(site: Site, page: Page) -> None:
+    site.enter(page, "/calls")
+    page.locator(".hits li").first.wait_for()
 
 
 def turns(site: Site, page: Page) -> None:
@@ -208,6 +277,7 @@ def board(site: Site, page: Page) -> None:
     site.enter(page, "/board")
     page.locator(".connection", has_text="Live").wait_for()
     page.locator(".column").nth(2).wait_for()
+    page.locator(".ask[data-ready]").first.wait_for()
 
 
 def compare(site: Site, page: Page) -> None:
@@ -273,6 +343,10 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("session-dark", session, {**WIDE, "color_scheme": "dark"}),
     ("session-tablet", session, {**TABLET, "color_scheme": "light"}),
     ("session-phone", session, {**PHONE, "color_scheme": "light"}),
+    ("session-phone-top", top, {**PHONE, "color_scheme": "light"}),
+    ("session-phone-dark", session, {**PHONE, "color_scheme": "dark"}),
+    ("calls", calls, {**DESKTOP, "color_scheme": "light"}),
+    ("calls-phone", calls, {**PHONE, "color_scheme": "light"}),
     ("session-phone-turns", turns, {**PHONE, "color_scheme": "light"}),
     ("titles", titles, DESKTOP),
     ("long-session", long, {**WIDE, "color_scheme": "light"}),
@@ -307,12 +381,16 @@ PICTURES: list[tuple[str, Callable[[Site, Page], None], dict[str, Any]]] = [
     ("compare", compare, {**DESKTOP, "color_scheme": "light"}),
     ("compare-dark", compare, {**DESKTOP, "color_scheme": "dark"}),
     ("compare-phone", compare, PHONE),
+    ("question", question, {**DESKTOP, "color_scheme": "light"}),
+    ("question-dark", question, {**DESKTOP, "color_scheme": "dark"}),
+    ("question-phone", question, {**PHONE, "color_scheme": "light"}),
 ]
 
 DOCS = {
     "home-light": "All sessions",
     "empty": "Before anything has been tapped",
     "session-light": "A session that waits for a permission",
+    "question": "A session that asks questions",
     "long-session": "A long session",
     "tab-files": "The files of a session and their changes",
     "tab-usage": "What it used",
@@ -325,6 +403,7 @@ DOCS = {
     "share": "A session as a file, with secrets masked",
     "session-phone": "A session on a phone",
     "home-phone": "All sessions on a phone",
+    "question-phone": "Questions on a phone",
     "session-dark": "Dark",
 }
 """Pictures of the documentation, and what they show."""
@@ -364,7 +443,6 @@ def main() -> None:
         if EMPTY[0] in wanted:
             take(browser, site, EMPTY[1], folder / f"{prefix}{EMPTY[0]}.png", EMPTY[2])
         play(site)
-        scene.Scene(site).play()
         for name, show, options in PICTURES:
             if name in wanted:
                 take(browser, site, show, folder / f"{prefix}{name}.png", options)

@@ -47,6 +47,17 @@ def test_hidden_content_unfolds_in_place(page: Page, tmp_path: Path) -> None:
     expect(read.locator(".brief")).to_be_hidden()
 
 
+def test_print_opens_what_is_folded(page: Page, tmp_path: Path) -> None:
+    page.goto(exported(recording(tmp_path, "subagents-parallel.jsonl")))
+    page.emulate_media(media="print")
+    read = page.locator("article.tool-call", has_text="Read").locator("article.tool-result").last
+
+    expect(read.locator("details.whole")).not_to_have_attribute("open", "")
+    expect(read.locator("details.whole > :not(summary)").first).to_be_visible()
+    expect(read.locator(".brief")).to_be_hidden()
+    expect(read).to_contain_text("if __name__")
+
+
 def test_click_on_a_bar_lands_at_its_call(page: Page, tmp_path: Path) -> None:
     page.goto(exported(recording(tmp_path, "subagents-parallel.jsonl")))
     inside = page.locator(".minimap svg g").nth(1).locator("a").last

@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.chromium import Tab
 from tests.browser.recordings import CLAUDE, CLAUDE_TRANSCRIPT, assistant_message, lines, recording
 from tests.browser.serving import Publisher, Site
+from tests.browser.tunnel import Tunnel
 from tests.daemon.web.browsing import free_port
 
 LIVE = re.compile("Live")
@@ -185,6 +186,54 @@ def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
 
         expect(state).to_have_text(LIVE)
         expect(tab.page.locator(".gap")).to_contain_text("were not kept")
+
+
+COUNTING = """
+window.beats = 0;
+window.EventSource = class extends EventSource {
+  constructor(address) { super(address); this.addEventListener("heartbeat", () => (window.beats += 1)); }
+};
+"""
+
+
+def test_page_notices_that_its_connection_is_dead(tmp_path: Path, tab: Tab) -> None:
+    """A tunnel that is stuck says nothing: what is missed are the heartbeats."""
+    tab.expected = "net::ERR"
+    messages = tab.page.locator("article.message .prose")
+    state = tab.page.locator("#connection")
+    tab.context.add_init_script(COUNTING)
+    with Site(tmp_path, "[web]", "heartbeat = 0.2") as site, Tunnel(site.url) as tunnel:
+        agent = site.publish("stuck", "claude-stream")
+        site.open(tab.page, site.link(stream="stuck").replace(site.url, tunnel.url))
+        expect(state).to_have_text(LIVE)
+        agent.write(assistant_message("said before", 1))
+        expect(messages).to_have_text(["said before"])
+        tab.page.wait_for_function("() => window.beats > 0")  # it says how long to wait for the next one
+
+        tunnel.stick()
+        expect(state).to_have_attribute("data-state", AWAY)
+        agent.write(assistant_message("said meanwhile", 2))
+        tunnel.free()
+
+        expect(state).to_have_text(LIVE)
+        expect(messages).to_have_text(["said before", "said meanwhile"])
+
+
+@pytest.mark.parametrize("signal", ["online", "visibilitychange"])
+def test_page_connects_again_when_it_wakes_up(site: Site, page: Page, signal: str) -> None:
+    """At once, long before it would notice by itself that the connection is dead."""
+    site.enter(page, stream="asleep")
+    expect(page.locator("#connection")).to_have_text(LIVE)
+
+    with page.expect_response(lambda response: "/live?" in response.url):
+        page.evaluate(
+            """(signal) => {
+                const now = Date.now() + 60_000;
+                Date.now = () => now; // the machine has slept for a minute
+                (signal === "online" ? window : document).dispatchEvent(new Event(signal));
+            }""",
+            signal,
+        )
 
 
 def reconnect(page: Page) -> None:

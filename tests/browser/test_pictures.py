@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser import scene
 from tests.browser.screenshots import DOCS, EMPTY, PICTURED, PICTURES, play, take
 from tests.browser.serving import Site
 from tests.test_layout import ROOT
@@ -20,7 +19,6 @@ SHOWN = {name: (show, options) for name, show, options in [EMPTY, *PICTURES]}
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with Site(tmp_path_factory.mktemp("pictures")) as site:
         play(site)
-        scene.Scene(site).play()
         yield site
 
 

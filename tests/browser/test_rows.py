@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.chromium import violations
+from tests.browser.chromium import Tab, violations
 from tests.browser.recordings import answered, assistant_message, called
 from tests.browser.serving import Publisher, Site
 
@@ -69,6 +70,33 @@ def test_run_grows_live_as_after_a_reload(site: Site, page: Page) -> None:
     page.reload()
     expect(run.locator("summary")).to_contain_text("4 files in services/ — 4 reads")
     expect(rows).to_have_count(2)
+
+
+def hook(name: str, session: str, outcome: str = "success") -> dict[str, Any]:
+    ran = {"hook_name": name, "hook_event": name, "stdout": "ok", "outcome": outcome}
+    return {"type": "system", "subtype": "hook_response", "session_id": session, **ran}
+
+
+def test_what_hooks_report_is_folded_live_as_after_a_reload(site: Site, page: Page) -> None:
+    session = "hooks"
+    agent = opened(site, page, session)
+    run = page.locator("article.run")
+
+    agent.write(
+        *read(1, session), hook("PostToolUse:Read", session), *read(2, session), hook("PostToolUse:Read", session)
+    )
+    agent.write(assistant_message("Done.", 1, session), hook("Stop", session), hook("Stop", session, "error"))
+    expect(page.locator('article.notice[data-status="warning"]')).to_be_visible()
+
+    expect(run).to_have_count(2)
+    assert texts(run.locator("summary")) == ["Explored2filesinservices/—2reads,2hookmessages", "1hookmessage"]
+    live = texts(page.locator("#feed > section > article:not(.message, .turn)"))
+    page.reload()
+    expect(page.locator("#connection")).to_have_attribute("data-state", "live")
+    assert texts(page.locator("#feed > section > article:not(.message, .turn)")) == live
+    expect(run.last.locator("article.notice")).to_be_hidden()
+    run.last.locator("summary").click()
+    expect(run.last.locator("article.notice")).to_be_visible()
 
 
 def test_focus_stays_on_what_changes(site: Site, page: Page) -> None:
@@ -146,7 +174,7 @@ def test_divider_fills_while_the_turn_goes_on(site: Site, page: Page) -> None:
     session = "divided"
     agent = opened(site, page, session)
     divider = page.locator("article.turn > header")
-    expect(divider).to_contain_text("Turn 1")
+    expect(divider.locator(".title")).to_have_text(re.compile(r"\d:\d\d"))
     expect(divider.locator(".status")).to_have_text("running")
 
     ended = {"type": "result", "subtype": "success", "is_error": False, "duration_ms": 360_000, "result": "ok"}
@@ -158,6 +186,7 @@ def test_divider_fills_while_the_turn_goes_on(site: Site, page: Page) -> None:
     live = texts(divider)
     assert page.locator("article:is(.usage, .session):visible").count() == 0
     page.reload()
+    expect(page.locator("#connection")).to_have_attribute("data-state", "live")
     expect(divider.locator(".took")).to_have_text("6 min")
     assert texts(divider) == live
 
@@ -181,3 +210,36 @@ def test_rows_fit_the_screen(site: Site, page: Page, width: int) -> None:
         box = one.bounding_box()
         assert box is not None
         assert box["height"] >= (44 if width < 720 else 20)
+
+
+HEARD = """
+window.heard = "";
+const add = EventSource.prototype.addEventListener;
+EventSource.prototype.addEventListener = function (name, handle) {
+    add.call(this, name, (event) => { handle(event); window.heard += event.data ?? ""; });
+};
+"""
+"""Records what comes live, after the page has been told."""
+
+
+def test_press_on_a_row_that_changes_meanwhile_counts(site: Site, tab: Tab) -> None:
+    session, page = "pressed", tab.page
+    tab.context.add_init_script(HEARD)
+    agent = opened(site, page, session)
+    agent.write(called("Bash", {"command": "make test"}, "c1", session))
+    call = page.locator("article.tool-call")
+    head = call.locator("> header .head")
+    expect(head).to_have_attribute("aria-expanded", "false")
+    expect(page.locator("#outline a", has_text="Look around")).to_contain_text("1 call")
+
+    head.hover()
+    page.mouse.down()
+    agent.write(answered("c1", "12 passed", session), called("Bash", {"command": "make lint"}, "c2", session))
+    page.wait_for_function("() => window.heard.includes('make lint')")
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert call.count() == 1
+    page.mouse.up()
+
+    expect(call).to_have_count(2)
+    expect(call.first.locator("> header .head")).to_have_attribute("aria-expanded", "true")
+    expect(call.first).to_contain_text("12 passed")

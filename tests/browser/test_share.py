@@ -59,7 +59,7 @@ def test_file_is_downloaded_and_runs_nothing(site: Site, page: Page, browser: Br
     assert (html.name, markdown.name) == ("shared.html", "shared.md")
     expect(page).to_have_url(re.compile("/share$"))
     assert SECRET not in html.read_text() + markdown.read_text()
-    assert "## Turn 2" in markdown.read_text()
+    assert "## And again" in markdown.read_text()
     with Tab(browser) as tab:
         tab.page.goto(html.as_uri())
         expect(tab.page.locator("main")).to_contain_text("<script>alert('script')</script>")
@@ -68,6 +68,25 @@ def test_file_is_downloaded_and_runs_nothing(site: Site, page: Page, browser: Br
         tab.page.get_by_role("link", name="And again").click()
         expect(tab.page.locator("article.message:target")).to_be_in_viewport()
         assert violations(tab.page) == []
+
+
+def test_click_is_not_lost_when_the_head_is_drawn_again(site: Site, page: Page) -> None:
+    """As a live event does, between pressing the button of the mouse and releasing it."""
+    site.enter(page, f"/sessions/{SESSION}")
+    link = page.get_by_role("link", name="Share or export")
+    link.hover()
+    page.mouse.down()
+    page.evaluate(
+        """async () => {
+          const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
+          const { parse, refill } = await import(loaded.find((name) => /\\/cards\\b.*\\.js/.test(name)));
+          const head = document.querySelector("#head");
+          refill(head, parse(head.innerHTML));
+        }"""
+    )
+    page.mouse.up()
+    expect(page).to_have_url(re.compile("/share$"))
+    expect(page.get_by_role("heading", name=re.compile("^Share"))).to_be_visible()
 
 
 def test_preview_follows_the_form(site: Site, page: Page, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_hunk_leads_to_the_call_that_made_it(wide: Page) -> None:
     file = wide.locator('#panel-files .changed[data-path="jobs/dunning.py"]')
     file.locator("summary").click()
     expect(file.locator("ins")).to_contain_text("uid=uuid7()")
-    link = file.get_by_role("link", name="Turn 3 · Edit")
+    link = file.get_by_role("link", name="Check who else writes to `invoices` before we switch. · Edit")
     call = wide.locator(f"#e{link.get_attribute('data-event')}")
 
     link.click()
@@ -87,7 +87,9 @@ def test_hunk_leads_to_the_call_that_made_it(wide: Page) -> None:
 
 def test_hunk_leads_there_from_the_page_of_the_files(site: Site, wide: Page) -> None:
     site.enter(wide, f"{ADDRESS}/files")
-    link = wide.locator('.changed[data-path="jobs/dunning.py"]').get_by_role("link", name="Turn 3 · Edit")
+    link = wide.locator('.changed[data-path="jobs/dunning.py"]').get_by_role(
+        "link", name="Check who else writes to `invoices` before we switch. · Edit"
+    )
     seq = link.get_attribute("data-event")
 
     link.click()

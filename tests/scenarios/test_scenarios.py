@@ -19,7 +19,7 @@ from tooltap.normalizers.core.items import Context
 from tooltap.protocol.events import encode
 from tooltap.testing import normalize, read_recording
 
-NOT_AN_AGENT = frozenset({"curated", "display-tools", "legacy", "tooltap-trace"})
+NOT_AN_AGENT = frozenset({"curated", "display-tools", "hooks", "legacy", "tooltap-trace"})
 MARK = re.compile(rb"\[\[(S\w+)\]\]")
 OF_STEM = {
     "api-error": "S19",
