@@ -1,0 +1,411 @@
+"""Scripted clients of agents, as an editor, a wrapper or a person at a terminal is one: they open a session, send
+prompts, and leave every request of the agent open, as a person does who is away."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any, ClassVar, Self, TypeAlias
+
+PATIENCE = 300.0
+"""Seconds that an agent or a program may take for what it does next, on a machine that is busy with other things."""
+_NOT_TEXT = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-9;:?<>=]*[ -/]*[@-~]|\x1b.|\s")
+"""Blanks, and what moves the cursor, colours or sets a terminal."""
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    """Wait until this holds. `what`: it, for the message of a failure."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.1)
+
+
+def end_processes(home: Path) -> None:
+    """Kill all processes whose home folder is this, which is what an agent has started, in whatever session."""
+    variable = f"HOME={home}".encode()
+
+    def kill() -> bool:
+        found = False
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if variable in (folder / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(folder.name), signal.SIGKILL)
+                    found = True
+            except OSError:  # it has ended, or is another user's
+                pass
+        return not found
+
+    until(kill, "the end of the agent's processes")
+
+
+class LineClient:
+    """A client of an agent that speaks lines of JSON over its standard input and output."""
+
+    def __init__(self, command: Sequence[str], workspace: Path, environment: dict[str, str]) -> None:
+        self.seen: list[dict[str, Any]] = []
+        """All that the agent has said."""
+        self.errors = ""
+        self._home = environment["HOME"]
+        self._lines: Queue[dict[str, Any] | None] = Queue()
+        self._process = subprocess.Popen(
+            list(command),
+            cwd=workspace,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._readers = [threading.Thread(target=read) for read in (self._read, self._read_errors)]
+        for reader in self._readers:
+            reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end_processes(Path(self._home))
+        assert self._process.stdin is not None
+        self._process.wait()
+        for reader in self._readers:
+            reader.join()
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass
+
+    def is_end(self, message: dict[str, Any]) -> bool:
+        """Say whether the turn ends with a message of the agent."""
+        raise NotImplementedError
+
+    def wait(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Return the next message of the agent that is wanted."""
+        while True:
+            try:
+                message = self._lines.get(timeout=PATIENCE)
+            except Empty:
+                raise AssertionError(f"the agent has been silent; it said last: {self.seen[-3:]}") from None
+            assert message is not None, f"the agent has ended: {self.errors[-2_000:]}"
+            if wanted(message):
+                return message
+
+    def wait_for_end(self) -> dict[str, Any]:
+        return self.wait(self.is_end)
+
+    def send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as output:
+            for line in output:
+                try:
+                    message = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(message, dict):
+                    self.seen.append(message)
+                    self._lines.put(message)
+        self._lines.put(None)
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as errors:
+            for line in errors:
+                self.errors += line.decode(errors="replace")
+
+
+class RpcClient(LineClient):
+    """A client that speaks JSON-RPC."""
+
+    version: ClassVar[dict[str, str]] = {"jsonrpc": "2.0"}
+
+    def __init__(self, command: Sequence[str], workspace: Path, environment: dict[str, str]) -> None:
+        super().__init__(command, workspace, environment)
+        self._last = 0
+
+    def request(self, method: str, parameters: dict[str, Any]) -> int:
+        self._last += 1
+        self.send({**self.version, "id": self._last, "method": method, "params": parameters})
+        return self._last
+
+    def call(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a request."""
+        number = self.request(method, parameters)
+        answer = self.wait(lambda one: one.get("id") == number and "method" not in one)
+        assert "result" in answer, answer
+        return dict(answer["result"] or {})
+
+
+class AcpClient(RpcClient):
+    def __init__(
+        self,
+        command: Sequence[str],
+        workspace: Path,
+        environment: dict[str, str],
+        authentication: str | None = None,
+    ) -> None:
+        super().__init__(command, workspace, environment)
+        self._authentication = authentication
+        self._session = ""
+        self._prompt = 0
+
+    def open(self, workspace: Path) -> None:
+        self.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        if self._authentication is not None:
+            self.call("authenticate", {"methodId": self._authentication})
+        self._session = self.call("session/new", {"cwd": str(workspace), "mcpServers": []})["sessionId"]
+
+    def prompt(self, text: str) -> None:
+        prompt = [{"type": "text", "text": text}]
+        self._prompt = self.request("session/prompt", {"sessionId": self._session, "prompt": prompt})
+
+    def is_end(self, message: dict[str, Any]) -> bool:
+        return message.get("id") == self._prompt and "method" not in message
+
+
+class CodexClient(RpcClient):
+    version: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, command: Sequence[str], workspace: Path, environment: dict[str, str]) -> None:
+        super().__init__(command, workspace, environment)
+        self._thread = ""
+
+    def open(self, workspace: Path) -> None:
+        information = {"name": "test", "title": "Test", "version": "1"}
+        self.call("initialize", {"clientInfo": information, "capabilities": {"experimentalApi": True}})
+        self.send({"method": "initialized"})
+        asks = {"cwd": str(workspace), "approvalPolicy": "untrusted", "sandbox": "danger-full-access"}
+        self._thread = self.call("thread/start", asks)["thread"]["id"]
+
+    def prompt(self, text: str) -> None:
+        given = [{"type": "text", "text": text, "text_elements": []}]
+        self.request("turn/start", {"threadId": self._thread, "input": given})
+
+    def is_end(self, message: dict[str, Any]) -> bool:
+        return message.get("method") == "turn/completed"
+
+
+class ClaudeClient(LineClient):
+    def open(self, workspace: Path) -> None:
+        self.send({"type": "control_request", "request_id": "start", "request": {"subtype": "initialize"}})
+        self.wait(lambda one: one.get("type") == "control_response")
+
+    def prompt(self, text: str) -> None:
+        content = [{"type": "text", "text": text}]
+        message = {"role": "user", "content": content}
+        self.send({"type": "user", "message": message, "parent_tool_use_id": None, "session_id": "default"})
+
+    def is_end(self, message: dict[str, Any]) -> bool:
+        return message.get("type") == "result"
+
+
+class OpenCodeClient:
+    """A client of OpenCode's server, which it starts, with the tap that is attached to it. `attach`: the command of the
+    tap, without the address."""
+
+    def __init__(
+        self, command: Sequence[str], attach: Sequence[str], workspace: Path, environment: dict[str, str]
+    ) -> None:
+        self._home = environment["HOME"]
+        self._server = subprocess.Popen(
+            [*command, "0"], cwd=workspace, env=environment, stdout=subprocess.PIPE, start_new_session=True, text=True
+        )
+        assert self._server.stdout is not None
+        said = next((line for line in self._server.stdout if "http://" in line), "")
+        found = re.search(r"http://[0-9.:]+", said)
+        assert found is not None, "the server has not said where it listens"
+        self._url = found[0]
+        self._tap = subprocess.Popen(
+            [*attach, self._url], cwd=workspace, env=environment, stderr=subprocess.PIPE, text=True
+        )
+        assert self._tap.stderr is not None
+        assert any("attached" in line for line in self._tap.stderr), "the tap has ended"
+        self._session = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end_processes(Path(self._home))
+        for process in (self._tap, self._server):
+            process.communicate()
+
+    def open(self, workspace: Path) -> None:
+        self._session = self._request("/session", {})["id"]
+
+    def prompt(self, text: str) -> None:
+        self._request(f"/session/{self._session}/prompt_async", {"parts": [{"type": "text", "text": text}]})
+
+    def wait_for_end(self) -> object:
+        until(lambda: self._session not in self._request("/session/status"), "the end of the turn")
+        return None
+
+    def _request(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._url + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            return json.loads(response.read() or b"null")
+
+
+class Terminal:
+    """An agent in a terminal of its own, and a person who types."""
+
+    def __init__(self, command: Sequence[str], workspace: Path, environment: dict[str, str]) -> None:
+        self._master, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+        self._process = subprocess.Popen(
+            list(command),
+            cwd=workspace,
+            env={**environment, "TERM": "xterm-256color"},
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+        )
+        os.close(terminal)
+        self._screen = b""
+        self._changed = threading.Condition()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+        self._reader.join()
+        os.close(self._master)
+
+    def type(self, text: str) -> None:
+        """Type a text, or keys."""
+        os.write(self._master, text.encode())
+
+    def until(self, text: str) -> None:
+        """Wait until the agent writes a text, whatever blanks are in it, after what `until` has found before."""
+        wanted = text.replace(" ", "")
+        with self._changed:
+            found = self._changed.wait_for(lambda: wanted in self._text(), PATIENCE)
+            assert found, f"{text!r} does not appear; the screen has {self._text()[-2_000:]}"
+            self._screen = b""
+
+    def _text(self) -> str:
+        return _NOT_TEXT.sub("", self._screen.decode(errors="replace"))
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self._master, 65_536)
+            except OSError:  # the agent has ended
+                return
+            with self._changed:
+                self._screen += data
+                self._changed.notify_all()
+
+
+class TerminalClient:
+    """A person at a terminal of 50 lines, in which an agent runs interactively."""
+
+    sign: ClassVar[str]
+    """What the agent shows where it takes a prompt."""
+
+    def __init__(self, command: Sequence[str], workspace: Path, environment: dict[str, str]) -> None:
+        self.shown = b""
+        """All that the agent has written to the terminal."""
+        self._home = Path(environment["HOME"])
+        self._prompts = 0
+        self._terminal, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 50, 150, 0, 0))
+        self._process = subprocess.Popen(
+            ["setsid", "--ctty", *command],
+            cwd=workspace,
+            env={**environment, "TERM": "xterm-256color"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end_processes(self._home)
+        self._process.wait()
+        self._reader.join()
+        os.close(self._terminal)
+
+    def open(self, workspace: Path) -> None:
+        self._wait_for_text(self.sign)
+        self._wait(lambda: not termios.tcgetattr(self._terminal)[3] & termios.ECHO, "an agent that reads each key")
+
+    def prompt(self, text: str) -> None:
+        """Type a prompt. Its last character is one that is nowhere else: once that is shown, the agent has read it, so
+        Enter is a key of its own, and no part of a text that is pasted."""
+        self._prompts += 1
+        last = chr(ord("①") + self._prompts - 1)
+        before = len(self.shown)
+        os.write(self._terminal, f"{text} {last}".encode())
+        self._wait_for_text(last, before)
+        os.write(self._terminal, b"\r")
+
+    def wait_for_end(self) -> object:
+        self._wait(lambda: self.ended_turns() == self._prompts, "the end of the turn")
+        return None
+
+    def ended_turns(self) -> int:
+        raise NotImplementedError
+
+    def _wait_for_text(self, text: str, start: int = 0) -> None:
+        self._wait(lambda: text.encode() in self.shown[start:], text)
+
+    def _wait(self, holds: Callable[[], object], what: str) -> None:
+        def holds_or_ended() -> object:
+            assert self._process.poll() is None, f"the agent has ended; it showed last: {self.shown[-2_000:]!r}"
+            return holds()
+
+        try:
+            until(holds_or_ended, what)
+        except AssertionError as error:
+            error.add_note(f"The terminal showed last: {self.shown[-3_000:].decode(errors='replace')!r}")
+            raise
+
+    def _read(self) -> None:
+        try:
+            while data := os.read(self._terminal, 65_536):
+                self.shown += data
+        except OSError:  # the other side is closed
+            pass
+
+
+class ClaudeTerminal(TerminalClient):
+    sign = "❯"
+
+    def ended_turns(self) -> int:
+        transcripts = (self._home / ".claude/projects").rglob("*.jsonl")
+        return sum(one.read_bytes().count(b'"stop_reason":"end_turn"') for one in transcripts)
+
+
+Client: TypeAlias = AcpClient | CodexClient | ClaudeClient | OpenCodeClient | ClaudeTerminal
