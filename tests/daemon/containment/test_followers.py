@@ -92,7 +92,6 @@ def test_file_that_fails_is_read_later_and_the_others_now(
 ) -> None:
     raising = Raising(monkeypatch, owner, name, concerns, once=once)
     monkeypatch.setattr(watch, "RETRY", 0.05)
-    before = faults.counts.total()
     with following(tmp_path, monkeypatch) as (daemon, paths):
         rollout = tmp_path / "CODEX_HOME" / "sessions" / "rollout-2026-11-21T20-44-03-01a1ffd9.jsonl"
         append(rollout, lines_of(CODEX))
@@ -105,7 +104,7 @@ def test_file_that_fails_is_read_later_and_the_others_now(
             raising.mended.set()
         wait_read(daemon, dict.fromkeys(paths, len(LINES)))
         assert raising.raised
-        assert faults.counts.total() > before
+        assert faults.counts.total() > 0
         append(paths[0], [title_line("the end")])
         wait_read(daemon, {paths[0]: len(LINES) + 1})
 

@@ -49,7 +49,6 @@ async def test_line_that_no_rule_recognises_is_one_line(tmp_path: Path, framing:
 
 async def test_line_that_the_journal_cannot_take_is_unparsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, "poison")
-    before = faults.counts.total()
     async with daemon(tmp_path / "journal.db") as streams:
         publisher, other = await publish(streams), await publish(streams, "other")
         await publisher.lines({"do": "begin"}, SAY, {"do": "say", "text": "poison"}, SAY, SAY)
@@ -67,7 +66,7 @@ async def test_line_that_the_journal_cannot_take_is_unparsed(tmp_path: Path, mon
         assert "parser-reset" not in [one.get("code") for one in found]
         assert [one["turn"] for one in found if one["kind"] == "message"] == ["t1"] * 3
         check_events([decode(json.dumps(one)) for one in found])
-    assert faults.counts.total() > before
+    assert faults.counts.total() > 0
 
     async with daemon(tmp_path / "journal.db") as streams:  # and it is not read again
         again = await publish(streams)
