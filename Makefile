@@ -11,7 +11,7 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test browser quick affected check lint fix docs bench package typescript clean
+.PHONY: demo test browser live live-quick quick affected check lint fix docs bench package typescript clean
 .PHONY: dialects baselines fixtures schema secret-rules
 
 demo: .venv/.runtime
@@ -22,9 +22,19 @@ TEST_WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(os.cpu_count(), min(3
 test: .venv/.dev
 	$(BIN)/pytest -q -rfEs -n $(TEST_WORKERS) --dist worksteal -m 'not browser and not lab'
 
+# Install agents from the package registry, and run them beside a daemon with a scripted model: no keys, no network.
+live: .venv/.dev
+	cd clients/typescript && npm ci --no-fund --no-audit && npm run build
+	$(BIN)/python -m tests.live
+
+# A part of it in under five minutes. What cannot be had is not run: the last line says so.
+live-quick: .venv/.dev
+	-cd clients/typescript && { test -d node_modules || timeout 120 npm ci --no-fund --no-audit; } && npm run build
+	$(BIN)/python -m tests.live --quick
+
 # The page in Chromium, Firefox and WebKit.
 browser: .venv/.dev
-	$(BIN)/pytest -q -rfEs -n auto --dist loadfile -m browser
+	$(BIN)/pytest -q -rfEs -n auto --dist loadfile -m 'browser and not lab'
 
 # A verdict in a minute: the linter, the types, and all quick tests that start no process and no browser and wait for
 # nothing.

@@ -81,6 +81,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return done
 
 
+def pytest_runtest_setup() -> None:
+    """Forget the contained errors of earlier tests in this process."""
+    if (logs := sys.modules.get("tooltap.daemon.system.logs")) is not None:
+        logs.faults.counts.clear()
+
+
 def pytest_runtest_teardown() -> None:
     """Remove a variable that a daemon in this process sets for the processes that it starts: it must not affect other
     tests."""

@@ -33,12 +33,17 @@ HELD_ONCE = "lines are held once, and no line that is released is held again"
 NOT_ITSELF = "calls another function or method of this name"
 
 BOUNDED = {
+    "normalizers/core/writer.py:emit": "once, with the thought at the beginning of an answer",
+    "daemon/ingest/answering.py:_find_question": "once, with the stream of the question",
+    "traces/drift/shapes.py:places": "down to `depth` keys",
     "protocol/frames.py:_known_keys": "the types of a frame, which are ours",
     "normalizers/core/permissions.py:answer": "once, in the session of the request",
     "normalizers/wire/decode.py:_decode_leniently": "once, with what is between escape sequences",
     "protocol/payloads.py:_read": "the types of a payload, which are ours",
     "protocol/payloads.py:_written": "the types of a payload, which are ours",
     "normalizers/catalog/registry.py:recognise": "of an array it recognises the objects, which are no arrays",
+    "daemon/taps/hooks/json_edit.py:_container": "down to `DEPTH`",
+    "daemon/taps/hooks/json_edit.py:_value": "down to `DEPTH`",
     "normalizers/dialects/happier/__init__.py:_is_legacy": LINE,
     "normalizers/dialects/codex/answers.py:read_answer": LINE,
     "normalizers/dialects/codex/items.py:snake_keys": LINE,
@@ -100,6 +105,7 @@ BOUNDED = {
     "daemon/show/tree.py:_unknown": "the types of a payload, which are ours",
     "daemon/show/tree.py:_known_values": "the types of a payload, which are ours",
     "daemon/show/tree.py:_leaves": CONSTANT,
+    "daemon/answers/commands.py:_anywhere": "`MOST_NESTED` commands within arguments",
     "daemon/hub.py:_join": NOT_ITSELF,
     "daemon/system/workers.py:_size": "what our own work yields",
     "daemon/taps/attach.py:_data": NOT_ITSELF,

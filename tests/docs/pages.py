@@ -29,6 +29,7 @@ NOT_RUN = {
 """Tags of the shell blocks that no test runs as they stand, with the reason."""
 
 OWN_TEST = {
+    "asks": "of a scripted daemon, whose agents have other names",
     "attach": "against a server on another port",
     "dialect": "in a copy of the sources; only .ci/run runs all the tests there that a dialect can change",
     "doctor": "its exit code depends on the machine",

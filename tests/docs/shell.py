@@ -22,7 +22,8 @@ TIMEOUT = 60
 
 
 NOTHING = re.compile(
-    r"^tooltap: (no (event has|call)|nothing found|events after \d+ are not|according to (?:its|their) events,) .*\n",
+    r"^tooltap: (no (event has|call|session waits|permission was)|nothing found|events after \d+ are not|according"
+    r" to (its|their) events,) .*\n",
     re.M,
 )
 """Matches an error that is expected here: there is one session, which may not be indexed yet, and changed no

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import CLAUDE, DEMO, environment, here, serving, start, tooltap
+from tests.cli.control.scripted import scripted
 from tests.docs.pages import (
     DOCS,
     NOT_RUN,
@@ -145,6 +146,19 @@ def test_python_examples_run(name: str, usual: Shell) -> None:
     assert ("claude" in usual.execute(*program)) == (name == "subscribe")
 
 
+def test_answers_are_given(tmp_path: Path) -> None:
+    page = DOCS / "how-to" / "answer.md"
+    [interactive, *commands] = [
+        line for block in blocks_of(page) if block.tag == "asks" for line in block.text.splitlines()
+    ]
+    assert interactive == "tooltap answer"  # tests/cli/control has a terminal
+    with scripted(tmp_path) as script:
+        for line in commands:
+            _, *words = shlex.split(line.replace(" 0d3f", " 0a"))
+            script.events = [{"kind": "permission-response", "permissionId": "p1", "outcome": "allowed"}]
+            assert here(*words, "--socket", script.path).returncode == 0, line
+
+
 def test_typescript_readme_shows_its_example() -> None:
     client = ROOT / "clients" / "typescript"
     _, _, example = (client / "examples" / "subscribe.ts").read_text().partition("\n")
@@ -173,7 +187,7 @@ def test_gateway_address_is_the_default() -> None:
     assert f"`http://{LISTEN}/v1`" in TAP.read_text()
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.skipif(shutil.which("curl") is None or shutil.which("jq") is None, reason="curl or jq is not installed")
 def test_events_come_over_http_as_shown(tmp_path: Path) -> None:
     """On another port, since this one may be in use."""
     write_program(tmp_path / "tooltap", f'exec {shlex.quote(sys.executable)} -m tooltap.cli "$@"')
@@ -236,7 +250,7 @@ def test_mcp_settings_are_valid() -> None:
 
 @pytest.mark.parametrize(
     ("page", "rules"),
-    [("how-to/view-rules.md", "it has rules for 6 tools"), ("reference/settings.md", "")],
+    [("how-to/view-rules.md", "it has rules for 6 tools"), ("how-to/watch.md", ""), ("reference/settings.md", "")],
 )
 def test_configurations_are_valid(page: str, rules: str, tmp_path: Path) -> None:
     file = tmp_path / "tooltap.toml"

@@ -13,7 +13,9 @@ from tests.docs.pages import DOCS, blocks_of
 from tests.test_layout import ROOT
 from tooltap import client
 from tooltap.cli.subcommands import COMMANDS
+from tooltap.daemon.answers.rules import AnswerRule
 from tooltap.daemon.config import Config
+from tooltap.daemon.notifications.rules import NotifyRule
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.protocol.events import KINDS, ToolCall, decode
 
@@ -31,9 +33,10 @@ TABLES = {
 """The first key of each table of the configuration -> its default values."""
 
 
-def rows_of(page: Path, head: str) -> list[list[str]]:
-    """The cells of the table with this head, row by row."""
-    table = page.read_text().split(f"\n{head}\n")[1].split("\n\n")[0]
+def rows_of(page: Path, head: str, after: str = "") -> list[list[str]]:
+    """The cells of the first table with this head after a text, row by row."""
+    table = page.read_text().partition(after)[2] if after else page.read_text()
+    table = table.split(f"\n{head}\n")[1].split("\n\n")[0]
     return [
         [cell.strip() for cell in line.strip("|").split(" | ")]
         for line in table.splitlines()[1:]
@@ -82,9 +85,17 @@ def test_configuration_keys_and_defaults_are_listed(rows: list[list[str]]) -> No
     assert {row[0].strip("` "): row[1] for row in rows} == {key: shown(value) for key, value in scalars.items()}
 
 
+@pytest.mark.parametrize(("name", "rule"), [("notify", NotifyRule), ("answers", AnswerRule)])
+def test_keys_of_rules_are_listed(name: str, rule: type[msgspec.Struct]) -> None:
+    rows = rows_of(REFERENCE / "settings.md", "| key | without it | meaning |", after=f"\n`[[{name}]]`: ")
+    assert {row[0].strip("`"): row[1] for row in rows} == {
+        field.name: shown(field.default) for field in msgspec.structs.fields(rule)
+    }
+
+
 def shown(value: object) -> str:
     """A default value as the page shows it."""
-    if value is None:
+    if value is None or value is msgspec.NODEFAULT:
         return "–"
     text = json.dumps(value)
     return f"`{text}`" if isinstance(value, str | tuple) else text

@@ -12,7 +12,7 @@ from tooltap.normalizers.catalog.registry import builtin, parser_class
 
 __all__ = ["HELD", "reasons", "table"]
 
-OWN = frozenset({"display-tools", "happier-trace", "legacy", "tooltap-trace"})
+OWN = frozenset({"display-tools", "happier-trace", "hooks", "legacy", "tooltap-trace"})
 """Dialects that hold lines of others, or tooltap's own."""
 
 HELD = {
@@ -33,7 +33,7 @@ HELD = {
     "command": "commands of a client about settings and state, and prompts, which the agent repeats",
     "compaction-start": "the start of a compaction; its end is a notice",
     "connection": "that a client has connected",
-    "context-management": "which old results the model no longer gets, and summaries that wait to be used",
+    "context-management": "summaries that wait to be used",
     "control": "a client's requests about settings, and their progress",
     "display": "what an extension draws in the terminal",
     "duplicate": "a text that another line has",
@@ -90,7 +90,7 @@ HELD = {
     "resolved": "that a request was answered, which its answer says",
     "response": "that a command of the client was taken",
     "retry-progress": "steps of a retry that is a notice already",
-    "session-file": "entries of extensions, labels, and changes of the context, in a session's file",
+    "session-file": "entries of extensions and labels in a session's file",
     "session-metadata": "names, colours, tags and settings of Claude Code's lists of sessions and agents",
     "setting": "how much the model thinks",
     "settings": "tools, bindings and to-dos, as their calls left them",

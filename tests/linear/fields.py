@@ -15,7 +15,7 @@ import orjson
 
 from tests.linear.adversaries import Adversary, adversaries, literals
 from tests.linear.regexes import ROOT, Regex, regexes
-from tooltap.daemon.show.skins.display import display_body
+from tooltap.daemon.show.skins.display import CallTimes, display_body
 from tooltap.daemon.views.results import Policy, StreamViews
 from tooltap.daemon.views.rules import Rules, ToolRule
 from tooltap.normalizers.core.items import Context, Limits, Produced
@@ -235,9 +235,10 @@ def reading(field: Field, state: bytes, data: bytes) -> Callable[[], Any]:
         normalizer.want_partials(True)
         outputs = normalizer.feed(data, line.t, line.direction) + normalizer.close("end")
         bodies: dict[str, bytes] = {}
+        times = CallTimes()
         for output in outputs:
             if isinstance(output, Produced):
-                display_body(output.body)
+                display_body(output.body, times)
                 if output.kind == "tool-result":
                     model_text(orjson.loads(output.body), bodies.get)
             else:
