@@ -124,6 +124,20 @@ def test_commands_and_statistics_name_the_damage(served: tuple[Running, Browser]
     assert (refused.returncode, b"is used by another daemon" in refused.stderr) == (1, True)
 
 
+def test_damaged_output_is_refused(tmp_path: Path) -> None:
+    asyncio.run(fill(tmp_path / "journal.db"))
+    damage(tmp_path / "journal.db", "UPDATE contents SET data=zeroblob(length(data)) WHERE id=5")
+    with browsed(tmp_path) as (daemon, browser), daemon.connect() as wire:
+        wire.send("output", id=1, outputId="out:4")
+        reply = wire.read()
+        intact = wire.ask("output", outputId="out:5")
+        answer = browser.get("/api/outputs/out:4")
+
+    assert reply["error"] == {"code": "corrupt", "message": "output out:4 is damaged in the journal"}
+    assert intact["text"] == "line 5\n" * 100
+    assert (answer.status, answer.json["error"]["code"]) == (410, "corrupt")
+
+
 @pytest.mark.anyio
 async def test_scrub_finds_what_nobody_has_read(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"

@@ -89,6 +89,16 @@ def test_second_daemon_on_a_journal_ends(tmp_path: Path) -> None:
         assert not second.path.exists()
 
 
+def test_second_daemon_on_another_name_of_a_journal_ends(tmp_path: Path) -> None:
+    journal, other = tmp_path / "journal.db", tmp_path / "other.db"
+    with DaemonProcess(tmp_path, journal=journal).wait_ready() as first:
+        other.hardlink_to(journal)
+        with DaemonProcess(tmp_path / "b", journal=other) as second:
+            assert second.wait() == 1
+            assert f"{other} is used by another daemon (pid {first.process.pid})" in second.sentence
+            assert f"under its other name {journal}" in second.sentence
+
+
 def test_streams_resume_after_a_kill(tmp_path: Path) -> None:
     with DaemonProcess(tmp_path) as killed, killed.wait_ready().connect() as publisher:
         publisher.write(INGEST + LINE)

@@ -7,6 +7,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.daemon.events import info
 from tests.daemon.taps.following import (
     CLAUDE,
@@ -55,6 +57,25 @@ def test_run_covers_its_file(tmp_path: Path) -> None:
     assert left_out["skipped"]["told-elsewhere"] == 1
     assert prompts_from_file(events) == [PROMPT, "Long after"]
     assert "parser-reset" not in {event.get("code") for event in events}  # rebuilt, with what was left out
+
+
+@pytest.mark.parametrize("first", ["run", "file"])
+def test_tokens_and_costs_of_a_run_and_its_file_count_once(tmp_path: Path, first: str) -> None:
+    """Two requests of 2,400 tokens in and 42 out, $0.00732 each: both sources state them, each in its own way."""
+    with Follower(tmp_path) as follower, follower.connect() as wire, follower.connect() as asking:
+        publish(wire, "run-1", PRINT[:1] if first == "file" else PRINT)
+        append(follower.session, moved_to_now(LINES))
+        follower.read(follower.session, len(LINES))
+        if first == "file":
+            publish_more(wire, PRINT[1:], len(PRINT))
+        wire.send("end")
+        wire.until("done")
+        (session,) = asking.ask("sessions")["sessions"]
+        sums = [asking.ask("usage", by=by)["total"] for by in ("day", "model", "session")]
+
+    for one in (session, *sums):
+        assert (one["inputTokens"], one["outputTokens"]) == (4_800, 84)
+        assert one["costUsd"] == pytest.approx(0.01464)
 
 
 def test_prompts_are_there_once(tmp_path: Path) -> None:

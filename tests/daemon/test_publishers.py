@@ -1,0 +1,187 @@
+"""What is promised to publishers, seen by them and by subscribers on the socket: a bad line costs that line, and a
+damaged journal takes what is published."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon.containment.test_one_stream import refuse
+from tests.daemon.journal.test_journal_damage import EVENTS, PAGE, STREAM, damage, fill, leaf_of, rewrite
+from tests.daemon.running import Running, Wire, running
+from tooltap.normalizers.core.calls import Calls
+
+pytestmark = pytest.mark.usefixtures("toy")
+
+SAY = {"do": "say", "text": "Hi"}
+
+
+def ingest(daemon: Running, **keys: Any) -> tuple[Wire, int]:
+    """Return a connection that publishes the stream `s`, and where it resumes."""
+    wire = daemon.connect()
+    wire.send("ingest", **{"stream": "s", "framing": "tapped", "dialect": "toy", **keys})
+    return wire, wire.until("ingesting")[-1]["lines"]
+
+
+def write(wire: Wire, *values: dict[str, Any]) -> None:
+    for value in values:
+        record = {"t": 1_700_000_000_000, "dir": "out", "line": json.dumps(value)}
+        wire.write(json.dumps(record).encode() + b"\n")
+
+
+def end(wire: Wire) -> dict[str, Any]:
+    wire.send("end")
+    done: dict[str, Any] = wire.until("done")[-1]
+    return done
+
+
+def read(daemon: Running) -> list[dict[str, Any]]:
+    """Return all lines of a subscriber that reads the journal once."""
+    return daemon.subscribe(after="start", follow=False).until("live")[:-1]
+
+
+def once(usual: Callable[..., Any], error: type[Exception]) -> Callable[..., Any]:
+    """Return the function, which fails the first time, when it has done its work."""
+    left = [error]
+
+    def run(*values: Any, **named: Any) -> Any:
+        done = usual(*values, **named)
+        if left:
+            raise left.pop()
+        return done
+
+    return run
+
+
+# -- what a bad line costs --------------------------------------------------------------------------------------------
+
+
+def test_reader_that_raises_costs_its_line_alone(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, {"do": "begin"}, {"do": "call", "id": "a", "name": "Bash"}, {"do": "fail"})
+        write(wire, {"do": "result", "id": "a", "output": "done"}, SAY)
+        done = end(wire)
+        found = read(daemon)
+        counts = daemon.stats()["errors"]
+
+    assert (done["lines"], done["withEvents"], done["unparsed"]) == (5, 4, 1)
+    (bad,) = [one for one in found if one["kind"] == "unparsed"]
+    assert (bad["line"], bad["reason"]) == (3, "parser-error: RuntimeError at normalizers.core.lines:read")
+    assert [one["status"] for one in found if one["kind"] == "tool-result"] == ["completed"]
+    assert {one["turn"] for one in found if "turn" in one} == {"t1"}
+    assert "parser-reset" not in [one.get("code") for one in found]
+    assert sum(counts.values()) == 1
+
+
+def test_stream_is_reset_where_its_state_is_in_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Calls, "_bury", once(Calls._bury, MemoryError))
+    with running(tmp_path) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, {"do": "begin"}, {"do": "call", "id": "a", "name": "Bash"})
+        write(wire, {"do": "result", "id": "a", "output": "done"}, {"do": "result", "id": "a", "output": "late"}, SAY)
+        done = end(wire)
+        found = read(daemon)
+
+    assert (done["lines"], done["withEvents"], done["unparsed"]) == (5, 4, 1)
+    of_line = [one for one in found if one["line"] == 3]
+    assert of_line[0]["reason"] == "parser-error: MemoryError at normalizers.core.calls:_result"
+    assert of_line[-1]["code"] == "parser-reset"
+    closed, late = [one for one in found if one["kind"] == "tool-result"]
+    assert (closed["status"], closed["synthetic"], late["replaces"]) == ("interrupted", True, closed["id"])
+
+
+def test_stream_is_rebuilt_where_the_journal_cannot_take_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, "poison")
+    with running(tmp_path) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, {"do": "begin"}, SAY, {"do": "say", "text": "poison"}, SAY)
+        done = end(wire)
+        found = read(daemon)
+
+    assert (done["lines"], done["withEvents"], done["unparsed"]) == (4, 3, 1)
+    assert [(one["line"], one["kind"]) for one in found[:-1]] == [
+        (1, "turn"),
+        (2, "message"),
+        (3, "unparsed"),
+        (4, "message"),
+    ]
+    assert (found[-1]["kind"], found[-1]["state"]) == ("turn", "completed")
+
+
+# -- a damaged journal ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", STREAM)
+def test_publisher_resumes_at_its_line_whatever_of_its_stream_is_damaged(tmp_path: Path, part: str) -> None:
+    """Nothing is published twice, nothing is left out, and the events so far stay."""
+    lines = [{"do": "say", "text": f"text {number}"} for number in range(12)]
+    snapshot_bytes = 1 if part == "snapshot" else 1_000_000
+    with running(tmp_path, snapshot_bytes=snapshot_bytes) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, *lines[:7])
+        while wire.until("ack")[-1]["lines"] < 7:
+            pass
+    damage(tmp_path / "journal.db", STREAM[part])
+
+    with running(tmp_path) as daemon:
+        wire, resumed = ingest(daemon)
+        write(wire, *lines[resumed:])
+        done = end(wire)
+        found = read(daemon)
+        damages = daemon.stats()["journal"]["damages"]
+
+    assert (resumed, done["lines"]) == (7, 12)
+    assert [one["text"] for one in found if one["kind"] == "message"] == [one["text"] for one in lines]
+    assert damages >= 1
+
+
+def test_parser_starts_anew_where_its_state_is_damaged(tmp_path: Path) -> None:
+    with running(tmp_path, snapshot_bytes=1) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, {"do": "begin"}, {"do": "call", "id": "a", "name": "Bash"})
+        while wire.until("ack")[-1]["lines"] < 2:
+            pass
+    damage(tmp_path / "journal.db", STREAM["snapshot"])
+
+    with running(tmp_path) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, SAY)
+        end(wire)
+        found = read(daemon)
+
+    assert [one["code"] for one in found if one["kind"] == "notice"] == ["parser-reset"]
+    assert [(one["status"], one["synthetic"]) for one in found if one["kind"] == "tool-result"] == [
+        ("interrupted", True)
+    ]
+    assert [one["text"] for one in found if one["kind"] == "message"] == ["Hi"]
+
+
+def test_writing_continues_where_pages_are_intact(tmp_path: Path) -> None:
+    """What is acknowledged on a damaged journal is there, with all events that are intact."""
+    path = tmp_path / "journal.db"
+    before = asyncio.run(fill(path))
+    rewrite(path, leaf_of(path, 200), lambda _: bytes(PAGE))
+    with running(tmp_path) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, *[{"do": "say", "text": f"new {number}"} for number in range(20)])
+        assert end(wire)["withEvents"] == 20
+        first = read(daemon)
+    with running(tmp_path) as daemon:
+        again = read(daemon)
+
+    assert again == first
+    (gap,) = [one for one in first if one.get("op") == "gap"]
+    assert (gap["from"] <= 200 <= gap["to"], gap["reason"]) == (True, "corrupt")
+    lost = range(gap["from"], gap["to"] + 1)
+    assert [one["seq"] for one in first if "op" not in one] == [
+        *[one.seq for one in before if one.seq not in lost],
+        *range(EVENTS + 1, EVENTS + 21),
+    ]
