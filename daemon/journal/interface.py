@@ -162,6 +162,9 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Start of the agent, in ms since the epoch, if the publisher says so."""
     roles: dict[str, Role] = {}
     """Session -> role of this stream in it. Empty for streams of session files."""
+    begins: dict[str, int] = {}
+    """Session -> start of its first turn in this stream, in ms since the epoch, where that is before the stream's first
+    line: the turn was running when the tap joined it."""
     followed: bool = False
     """True for a stream read from an agent's own store, even if the agent also prints this dialect."""
     path: str | None = None

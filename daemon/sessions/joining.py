@@ -6,8 +6,9 @@ one. Instead, one stream owns what was said while the tapped agent ran:
 
 - The tap, as a rule. Of the file's lines from that time, only what many agents do not print is ingested: prompts,
   usage, and facts of the session (`taps/follow/overlap.py`).
-- The file, if it was ingested first: the daemon was away while the agent ran, and the tap's lines come from a spool.
-  Then the tap is a guest: of its events, only those are ingested that no session file has.
+- The file, if it was ingested first: the daemon was away while the agent ran, and the tap's lines come from a spool;
+  or the tap has joined the session in the middle of a turn (`attach codex`), of which the file has the beginning. Then
+  the tap is a guest: of its events, only those are ingested that no session file has.
 
 What passes between the agent and its model (`gateway`) is a third source: it is the guest of the agent's own stream and
 of its file, if these have named the session before the model answers; else these are its guests.
@@ -388,6 +389,7 @@ class Joining:
                 name: one for name, one in others.items() if is_file(one) or _is_gateway(one) != _is_gateway(info)
             }
             if session != info.stream and (session not in info.roles or session in undecided):
+                _note_beginning(info, session, live.pending)
                 role: Role = "guest" if _is_guest(info, session, others.values(), connected) else "owner"
                 info.roles = dict([*info.roles.items(), (session, role)][-REMEMBERED:])
         roles = info.roles
@@ -416,9 +418,17 @@ def is_tap(info: StreamInfo) -> bool:
     return not is_file(info) and info.asked_dialect not in (DISPLAY_TOOLS, HOOKS)
 
 
+def _note_beginning(info: StreamInfo, session: str, pending: Iterable[Produced]) -> None:
+    """Note when the session's first turn in a tap's stream has begun, if that was before the tap joined the session."""
+    turns = [one.ts for one in pending if one.kind == "turn" and one.session == session and one.ts is not None]
+    if turns and min(turns) < (info.first_t or 0):
+        info.begins = dict([*info.begins.items(), (session, min(turns))][-REMEMBERED:])
+
+
 def _is_guest(info: StreamInfo, session: str, others: Iterable[StreamInfo], connected: Container[str]) -> bool:
     """Return whether another stream has begun to report what a tap is about to report of a session."""
-    start = info.started if info.started is not None else info.first_t or 0
+    first = info.begins.get(session, info.first_t or 0)
+    start = info.started if info.started is not None else first
     is_gateway = _is_gateway(info)
 
     def is_first(other: StreamInfo) -> bool:

@@ -14,6 +14,7 @@ not matter how late either stream reaches the daemon.
 
 - If a publisher does not state the start of the agent, its span is extended by `grace` before its first line and after
   its end, because an agent prints and writes an event at slightly different times.
+- A tap that joins a session in the middle of a turn reports that turn from its start, so its span begins there.
 - A line with a time before its file existed was written at an unknown time since then.
 - A line before the first that states a time was written when the file was last changed.
 - An open tap covers everything from its start on. A suspended one may be resumed, so nothing can be decided, and the
@@ -98,6 +99,7 @@ def spans(
         elif one.state == "suspended":
             return None
         else:
+            first = one.begins.get(session, first)
             start, slack = (first, grace) if one.started is None else (one.started, 0)
             found.append(Span(start - slack, math.inf if one.state == "open" else last + slack, one.stream))
     return found

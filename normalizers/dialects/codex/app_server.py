@@ -8,7 +8,7 @@ run in share the connection: they belong to the session of the thread that spawn
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -335,10 +335,15 @@ class CodexAppServer(CodexParser):
                     self.permissions.expire_turn(self.session, turn.id, stated=True)
         if is_over or is_open or newest_id == self.thread.ended:
             return
+        now, items = self.ts, list(records(newest.get("items")))
+        if items:  # else the turn is there from now on only
+            self.ts = _started(newest, items) or now
         self.read_event({"type": "task_started", "turn_id": newest_id}, value)
-        for item in records(newest.get("items")):
+        for item in items:
+            self.ts = whole(item.get("completedAtMs")) or whole(item.get("startedAtMs")) or self.ts
             self.read_turn_item(core_item(item), not _is_running(item), value)
             self._find_spawned(item)
+        self.ts = now
 
     def count_request(self, last: Line, total: Line, *, is_first: bool) -> dict[str, int | None]:
         """Count a request of a running turn. When a thread is resumed or forked, the server repeats the usage of a turn
@@ -420,6 +425,13 @@ class CodexAppServer(CodexParser):
 
 def _is_running(item: Line) -> bool:
     return item.get("status") == "inProgress"
+
+
+def _started(turn: Line, items: Sequence[Line]) -> int | None:
+    """Return when a turn has started, in ms since the epoch. A turn states it in seconds, its items in ms."""
+    if (seconds := whole(turn.get("startedAt"))) is not None:
+        return seconds * 1000
+    return next((ms for item in items if (ms := whole(item.get("startedAtMs"))) is not None), None)
 
 
 def _is_over(turn: Line) -> bool:

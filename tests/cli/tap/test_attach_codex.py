@@ -8,8 +8,10 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from queue import Queue
@@ -25,6 +27,7 @@ from tests.cli.tap.test_attach import events_of, log
 from tests.cli.tap.test_attach_answers import give
 from tests.cli.tap.test_run import tapped
 from tests.daemon.running import Running, Wire
+from tests.daemon.taps.following import Follower, append
 from tooltap.daemon.taps import app_server
 from tooltap.daemon.taps.attach import AttachError
 from tooltap.daemon.taps.delivery.delivery import WriteToAgent
@@ -158,7 +161,7 @@ def attached(daemon: Running, path: Path) -> Iterator[Wire]:
 
 
 def waiting(wire: Wire) -> list[dict[str, Any]]:
-    return [one for one in wire.ask("waiting")["waiting"] if one["answerable"]]
+    return [one for one in wire.ask("waiting")["waiting"] if one.get("answerable")]
 
 
 def question(wire: Wire) -> dict[str, Any]:
@@ -329,6 +332,56 @@ def test_next_attach_goes_on_and_does_not_write_again(daemon: Running, path: Pat
 
     assert reason == "it is unknown whether Codex has got it: the command was ended meanwhile"
     assert len(tapped(daemon)) == 1
+
+
+def stored(at: float, kind: str, **payload: Any) -> bytes:
+    """A line of a session's file. `at`: seconds since the epoch."""
+    stamp = datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
+    return json.dumps({"timestamp": stamp, "type": kind, "payload": payload}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("first", ["file", "attach"])
+def test_running_turn_of_a_followed_session_is_there_once(first: str, path: Path, tmp_path: Path) -> None:
+    """`attach` reads it from its start, which is in the file as well, and which the daemon may have read before."""
+    began = time.time() - 60
+    times = {"startedAtMs": int(began * 1000)}
+    running = {**ENDED, **times, "status": "inProgress", "exitCode": None}
+    command = '{"cmd":"touch made.txt"}'
+    meta = stored(began - 10, "session_meta", id=THREAD, cwd="/w", cli_version="0.169.0", source="cli")
+    beginning = [
+        stored(began, "event_msg", type="task_started", turn_id=TURN),
+        stored(began, "event_msg", type="user_message", message="Make a file."),
+        stored(began, "response_item", type="function_call", name="exec_command", arguments=command, call_id="call-1"),
+    ]
+    follower = Follower(tmp_path, agents=["codex"])
+    file = follower.rollouts / f"rollout-2026-11-21T20-43-41-{THREAD}.jsonl"
+    append(file, [meta, *beginning] if first == "file" else [meta])
+    with AppServer(path) as server, follower:
+        server.turns = [turn(items=[{**PROMPT, **times}, running], startedAt=int(began))]
+        follower.read(file, 4 if first == "file" else 1)
+        with (
+            start("attach", "codex", f"unix:{path}", "--socket", str(follower.settings["socket"])) as child,
+            follower.connect() as wire,
+        ):
+            asked = question(wire)
+            if first == "attach":
+                append(file, beginning)
+                follower.read(file, 4)
+            wire.ask("answer", permissionId=asked["permissionId"], outcome="allowed")
+            server.say(notify("serverRequest/resolved", requestId=0), *COMPLETED)
+            output = "Process exited with code 0\nOutput:\n"
+            result = stored(time.time(), "response_item", type="function_call_output", call_id="call-1", output=output)
+            append(file, [result, stored(time.time(), "event_msg", type="task_complete", turn_id=TURN)])
+            follower.read(file, 6)
+            events = follower.events_when(lambda events: any(one.get("state") == "completed" for one in events))
+            child.kill()
+
+    told = {kind: [one for one in events if one["kind"] == kind] for kind in ("message", "tool-call", "tool-result")}
+    assert [(one["text"], one["session"]) for one in told["message"]] == [("Make a file.", THREAD)]
+    assert [one["state"] for one in events if one["kind"] == "turn"] == ["started", "completed"]
+    assert len(told["tool-call"]) == len(told["tool-result"]) == 1
+    [response] = [one for one in events if one["kind"] == "permission-response"]
+    assert (response["callId"], response["outcome"]) == (told["tool-call"][0]["callId"], "allowed")
 
 
 def test_socket_that_does_not_exist_is_waited_for(daemon: Running, tmp_path: Path) -> None:
