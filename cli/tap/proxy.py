@@ -17,7 +17,7 @@ command = agent_command(
     examples=(
         "tooltap proxy -- gemini --acp",
         "tooltap proxy --answers -- gemini --acp",
-        "tooltap proxy -- codex mcp-server",
+        "tooltap proxy -- codex app-server",
         "tooltap proxy --provider my-agent -- my-acp-agent",
     ),
 )

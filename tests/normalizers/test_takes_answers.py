@@ -15,6 +15,7 @@ from tooltap.normalizers.catalog.registry import agents, takes_answers
         ("claude -p Hello --output-format stream-json", False),
         ("npx -y @openai/codex@0.169.0 app-server", True),
         ("codex exec --json Hello", False),
+        ("codex mcp-server", False),
         ("gemini --acp", True),
         ("cn --acp", False),
         ("my-agent", True),
