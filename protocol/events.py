@@ -360,10 +360,12 @@ class PermissionRequest(Event, tag="permission-request"):
     input: dict[str, Any] | None = None
     title: str | None = None
     options: list[dict[str, Any]] | None = None
-    """Each `{id, name, kind, remembers?}`. `kind`: `allow_once`, `allow_always`, `reject_once`, `reject_always`, or
-    what the agent calls it; `remembers`: what will be allowed, or denied, from now on."""
+    """Each `{id, name, kind, remembers?, withheld?}`. `kind`: `allow_once`, `allow_always`, `reject_once`,
+    `reject_always`, or what the agent calls it; `remembers`: what will be allowed, or denied, from now on; `withheld`:
+    why the daemon refuses it."""
     questions: list[dict[str, Any]] | None = None
-    """As the agent words them. `freeText: true`: one may be answered with other words than its options."""
+    """As the agent words them. `freeText: true`: one may be answered with other words than its options; `withheld`: why
+    the daemon refuses an answer."""
 
 
 class PermissionResponse(Event, tag="permission-response"):

@@ -518,6 +518,9 @@ class Waiting(_Result, kw_only=True):
     options: list[dict[str, Any]] | None = None
     """Each `{id, name, kind}`; where the choice holds for later requests, also `remembers`: a sentence that says for
     which."""
+    withheld: str | None = None
+    """Why `answer` refuses some of what the agent offers: one sentence. `options` has only what is accepted. A question
+    can only be denied then, or cancelled."""
     answerable: bool = False
     """Whether `answer` reaches the agent now."""
     why_not: str | None = None

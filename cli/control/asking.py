@@ -59,7 +59,10 @@ def ask_person(
             say(f"{number:>3}  {short(asked_text(one), MAX_TEXT)}  ({_where(one)})")
         question = answerable[_number("Which one", len(answerable)) - 1]
     _show(socket, question)
-    fields = _answers(question) if question["type"] != "permission" else _choice(question)
+    if question.get("withheld"):
+        warn(short(question["withheld"], MAX_TEXT))
+    can_only_deny = question["type"] == "permission" or question.get("withheld")
+    fields = _choice(question) if can_only_deny else _answers(question)
     return None if fields is None else (question, fields)
 
 
@@ -104,7 +107,7 @@ def _input(socket: Path | None, question: dict[str, Any]) -> str:
 def _choice(question: dict[str, Any]) -> dict[str, Any] | None:
     options = [
         (outcome, one)
-        for one in question.get("options") or _ALONE
+        for one in question.get("options") or (_ALONE[1:] if question.get("withheld") else _ALONE)
         if (outcome := _outcome(str(one.get("kind")))) is not None
     ]
     for number, (outcome, one) in enumerate(options, 1):

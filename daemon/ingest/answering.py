@@ -21,7 +21,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 import msgspec
 
 from tooltap.daemon.ingest.connection import ANSWER_PATIENCE, IngestConnection
-from tooltap.daemon.ingest.live_stream import LiveStream
+from tooltap.daemon.ingest.live_stream import MASKED_INPUT, LiveStream
 from tooltap.daemon.journal.interface import Dispatch, Journal, JournalError, StoredEvent
 from tooltap.daemon.sessions.waiting import ago, first_was, way_to_agent
 from tooltap.daemon.system.clock import Clock
@@ -48,9 +48,6 @@ NAME_LENGTH = 300
 """Most characters kept of who sends a request, and how it came."""
 NEWEST = 2**63 - 1
 """After every `seq`, also after those of other daemons that this one does not know yet."""
-MASKED_INPUT = (
-    "the answer repeats what the agent asks, and that has a secret, which is masked here: answer where the agent runs"
-)
 ENDS_READ = 500
 """Latest ends of questions, and latest notices, that are searched for those of a question which is not open."""
 

@@ -28,7 +28,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -38,19 +38,20 @@ from tooltap.daemon.sessions.joining import is_prompt
 from tooltap.daemon.sessions.subagents import Spawned
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.views.results import Rewrite, StreamViews
+from tooltap.normalizers.core.answers import CannotWriteError, Chosen, NotOfferedError
 from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import REPORTED_ELSEWHERE, Keep, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.normalizers.tools.tasks import spawned_agent
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol import inputs
-from tooltap.protocol.events import Notice, decode
+from tooltap.protocol.events import Notice, PermissionRequest, decode
 from tooltap.protocol.inputs import Block, Close, Direction, Line, Lost, Settle, each, lines_of
 from tooltap.protocol.replies import StreamState
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.drift.drift import Drift
 from tooltap.traces.drift.watch import StreamWatch
-from tooltap.traces.recording.secrets import mask_lines, mask_secrets
+from tooltap.traces.recording.secrets import MASK, mask_lines, mask_secrets
 from tooltap.traces.recording.writer import Declared, TraceRecord, TraceWriter
 
 RECORD_BYTES = 64
@@ -166,6 +167,9 @@ DISPATCH_INDEX = 3_000_000
 KEYS_KEPT = 64
 """Most prompts with a key that are remembered after they were delivered."""
 UNCONFIRMED = "the stream ended before its publisher said whether it has written it"
+MASKED_INPUT = (
+    "the answer repeats what the agent asks, and that has a secret, which is masked here: answer where the agent runs"
+)
 MANY_CALLS = 256
 WATCHING = "traces."
 """Module prefix of passive code (drift detection), whose errors do not concern the line."""
@@ -360,12 +364,40 @@ class LiveStream:
         snapshot = self._snapshot(now) if self._snapshot_is_due() else None
         # A copy: the writer encodes it in its own thread, while the next lines are counted here.
         frozen = msgspec.structs.replace(info, statistics=self.statistics)
+        if self.masks:
+            self._withhold_answers()
         outputs = self._outputs + self._views_added
         commit = Commit(frozen, base_lines, _masked(outputs) if self.masks else outputs, self._tail, snapshot)
         self._outputs, self._views_added, self._tail, self._has_more = [], [], [], False
         self.sessions = set()
         self._committed_state = info.state
         return commit
+
+    def _withhold_answers(self) -> None:
+        """Mark in requests of the next commit what cannot be chosen here, because the answer would repeat a mask."""
+        for event in self.pending:
+            if event.kind == "permission-request" and (changed := self._without_masked(event.event)) is not None:
+                self.exchange(event, Produced.of(changed))
+
+    def _without_masked(self, request: PermissionRequest) -> PermissionRequest | None:
+        """Return a request with the marks; None if it needs none."""
+
+        def mark(one: dict[str, Any], chosen: Chosen, option: dict[str, Any] | None) -> dict[str, Any]:
+            try:
+                line = self.normalizer.word_answer(asked, chosen, option).line
+            except (NotOfferedError, CannotWriteError):
+                return one
+            return {**one, "withheld": MASKED_INPUT} if MASK in line.encode() else one
+
+        asked = msgspec.to_builtins(request)
+        allowed, answered = Chosen(id="", outcome="allowed"), Chosen(id="", outcome="answered")
+        options = request.options and [
+            mark(one, allowed, one) if str(one.get("kind")).startswith("allow") else one for one in request.options
+        ]
+        questions = request.questions and [mark(one, answered, None) for one in request.questions]
+        if options == request.options and questions == request.questions:
+            return None
+        return msgspec.structs.replace(request, options=options, questions=questions)
 
     def take_spawned(self) -> list[Spawned]:
         """Take the subagents found since the previous call of this method, with the calls that started them."""

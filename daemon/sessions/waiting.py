@@ -98,13 +98,16 @@ def _certain(
         if (session := sessions.get(one["session"])) is not None and session.get("status") == "waiting":
             why_not = _why_not(streams.get(one["stream"]), one, now)
             call = calls.get((one["stream"], one.get("callId")), {})
+            options, questions = one.get("options"), one.get("questions")
+            refused = [other["withheld"] for other in [*(options or ()), *(questions or ())] if other.get("withheld")]
             yield _waiting(
                 session,
                 {**{key: call[key] for key in ("title", "preview") if key in call}, **one},
                 permission_id=one["permissionId"],
                 type=one["type"],
-                options=one.get("options"),
-                questions=one.get("questions"),
+                options=options and [other for other in options if not other.get("withheld")],
+                questions=questions,
+                withheld=refused[0] if refused else None,
                 from_call=one.get("fromCall", False),
                 answerable=why_not is None,
                 why_not=why_not,

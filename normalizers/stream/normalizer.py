@@ -350,7 +350,12 @@ class StreamNormalizer:
     def answer(self, request: dict[str, Any], chosen: Chosen) -> ForAgent:
         """Word an answer to a pending `permission-request`, given as a JSON object. Raises `NotOfferedError`,
         `CannotWriteError`."""
-        return self._parser.word_answer(request, chosen, choose(request, chosen))
+        return self.word_answer(request, chosen, choose(request, chosen))
+
+    def word_answer(self, request: dict[str, Any], chosen: Chosen, option: dict[str, Any] | None) -> ForAgent:
+        """Word an answer with one of the request's options, whatever is offered. Raises `NotOfferedError`,
+        `CannotWriteError`."""
+        return self._parser.word_answer(request, chosen, option)
 
     def prompt(self, session: str, text: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
         """Word a prompt for the agent of a session. `id`: that of the frame. Raises `CannotWriteError`."""

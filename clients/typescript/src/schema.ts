@@ -627,11 +627,15 @@ export interface PermissionRequest extends Event {
   input?: Record<string, unknown>;
   title?: string;
   /**
-   * Each `{id, name, kind, remembers?}`. `kind`: `allow_once`, `allow_always`, `reject_once`, `reject_always`, or
-   * what the agent calls it; `remembers`: what will be allowed, or denied, from now on.
+   * Each `{id, name, kind, remembers?, withheld?}`. `kind`: `allow_once`, `allow_always`, `reject_once`,
+   * `reject_always`, or what the agent calls it; `remembers`: what will be allowed, or denied, from now on;
+   * `withheld`: why the daemon refuses it.
    */
   options?: Record<string, unknown>[];
-  /** As the agent words them. `freeText: true`: one may be answered with other words than its options. */
+  /**
+   * As the agent words them. `freeText: true`: one may be answered with other words than its options; `withheld`:
+   * why the daemon refuses an answer.
+   */
   questions?: Record<string, unknown>[];
 }
 
@@ -1893,6 +1897,11 @@ export interface Waiting {
    * which.
    */
   options?: Record<string, unknown>[];
+  /**
+   * Why `answer` refuses some of what the agent offers: one sentence. `options` has only what is accepted. A
+   * question can only be denied then, or cancelled.
+   */
+  withheld?: string;
   /** Whether `answer` reaches the agent now. */
   answerable?: boolean;
   /** Why `answer` does not reach the agent: one sentence. */

@@ -133,7 +133,7 @@ class Asks:
             wants=what_it_wants(one),
             body=found.body,
             about=about if not found.body or one.type == "elicitation" else "",
-            choices=choices_of(one.options) if is_permission else [],
+            choices=choices_of(one.options) if is_permission and (one.options or not one.withheld) else [],
             fields=[] if is_permission else fields_of(one, found.input),
             given=given,
             name=_name(one),

@@ -215,6 +215,13 @@ def test_questions_are_asked_one_after_the_other(script: Script) -> None:
     assert script.only("answer") == {"permissionId": "q1", "stream": "t", "outcome": "answered", "answers": answers}
 
 
+def test_question_whose_answer_is_withheld_can_be_denied(script: Script) -> None:
+    script.results["waiting"] = {"waiting": [{**QUESTION, "withheld": "it is masked"}], "complete": True}
+    lines = at_terminal(script, typed=(("leave it:", "1"), ("no reason):", "")))[1]
+    assert [one for one in lines if one.strip()][1:3] == ["tooltap: it is masked", "  1  deny: Deny"]
+    assert script.only("answer") == {"permissionId": "q1", "stream": "t", "outcome": "denied"}
+
+
 def test_what_is_left_alone(script: Script) -> None:
     assert at_terminal(script, "p1", typed=(("leave it:", "0"),))[0] == 0
     script.results["waiting"] = {

@@ -16,7 +16,7 @@ from tests.daemon.running import Running, Wire, running
 from tests.secrets.shapes import fakes
 from tooltap.daemon.config import load_config
 from tooltap.daemon.ingest import connection
-from tooltap.daemon.ingest.answering import MASKED_INPUT
+from tooltap.daemon.ingest.live_stream import MASKED_INPUT
 from tooltap.daemon.ingest.offload import Offload
 from tooltap.protocol.frames import Ingesting
 
@@ -161,6 +161,10 @@ def test_call_whose_input_is_masked_is_not_allowed_from_here(tmp_path: Path, *, 
         tap = Tap().connect(wire, dialect="claude-stream")
         init = {"type": "system", "subtype": "init", "session_id": SESSION, "cwd": "/w", "tools": [], "model": "m"}
         tap.tap(("out", init), ("out", asks))
+        [one] = client.ask("waiting")["waiting"]
+        assert one["answerable"] is True
+        assert [option["id"] for option in one["options"]] == (["deny"] if masks else ["allow", "deny"])
+        assert one.get("withheld") == (MASKED_INPUT if masks else None)
         client.send("answer", id=1, permissionId="r", outcome="allowed")
         if masks:
             assert refusal(client) == ("refused", MASKED_INPUT)
@@ -170,3 +174,24 @@ def test_call_whose_input_is_masked_is_not_allowed_from_here(tmp_path: Path, *, 
         assert result(client)["delivered"]
         assert (SECRET in frame["payload"]["line"]) is not masks
         assert "[masked" not in frame["payload"]["line"]
+
+
+@pytest.mark.parametrize("masks", [False, True])
+def test_question_with_a_masked_text_can_only_be_denied(tmp_path: Path, *, masks: bool) -> None:
+    """The answer to Claude Code repeats the questions."""
+    asked = {"question": f"Is {SECRET} right?", "header": "Key", "options": [{"label": "Yes"}, {"label": "No"}]}
+    asks = {
+        "type": "control_request",
+        "request_id": "r",
+        "request": {"subtype": "can_use_tool", "tool_name": "AskUserQuestion", "input": {"questions": [asked]}},
+    }
+    with running(tmp_path, mask_journal=masks) as served, served.connect() as wire, served.connect() as client:
+        tap = Tap().connect(wire, dialect="claude-stream")
+        init = {"type": "system", "subtype": "init", "session_id": SESSION, "cwd": "/w", "tools": [], "model": "m"}
+        tap.tap(("out", init), ("out", asks))
+        [one] = client.ask("waiting")["waiting"]
+        assert (one["answerable"], one.get("withheld")) == (True, MASKED_INPUT if masks else None)
+        client.send("answer", id=1, permissionId="r", outcome="denied")
+        frame = tap.receive()
+        tap.write(frame)
+        assert result(client)["delivered"]
