@@ -48,8 +48,8 @@ def way_to_agent(info: StreamInfo | None, asked: Mapping[str, Any]) -> str | Non
         )
     if info is None and is_of_hook(asked):
         return (
-            "its hook has only told of the dialog: answer in the agent's own window; after `tooltap away`, hooks wait"
-            " for an answer from here"
+            "its hook waits for no answer: answer in the agent's own window; after `tooltap away`, hooks wait for an"
+            " answer from here"
         )
     if info is None:
         return "no publisher of its stream is connected: its agent or its tap has ended, or is being restarted"

@@ -4,12 +4,13 @@ The agent waits for this process, so it imports little, and none of what the res
 answer, or nothing: without a daemon, after an error, and when the question was answered in the terminal, it ends in
 silence with exit code 0, which decides nothing. It never allows anything by itself.
 
-A question is a stream of its own, of the dialect `hooks`. Its name holds a checksum of the call, by which a later hook
-of the session finds it: when the call has run, the user has answered in the terminal, and that later hook takes the
-stream over, says so, and ends it. The process that waits for an answer hears that, and ends. When the daemon goes, that
-process connects again to the one that comes next, and goes on with the stream: the question stays the same, and an
-answer is printed once. What it still has to report when the agent has its answer is reported by a child of it: agents
-wait for the end of a hook.
+A question is a stream of its own, of the dialect `hooks`. Its name holds checksums of the turn and of the call, by
+which a later hook of the session finds it: when the call has run, the user has answered in the terminal, and that later
+hook takes the stream over, says so, and ends it. If what it tells of can only come after the question, it ends the
+stream without saying how the question was answered. The process that waits for an answer hears that, and ends. When the
+daemon goes, that process connects again to the one that comes next, and goes on with the stream: the question stays the
+same, and an answer is printed once. What it still has to report when the agent has its answer is reported by a child of
+it: agents wait for the end of a hook.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ OVER = frozenset(
 """Events before which all questions of the session were answered, or withdrawn."""
 BY_NAME = frozenset({"AskUserQuestion", "ExitPlanMode"})
 """Tools whose input has changed when they have run."""
-ANY_CALL = "0" * 8
+NOTHING = "0" * 8
+"""In place of a checksum: what the event does not state."""
 
 PATIENCE = 5.0
 """Seconds for each answer of the daemon, except that to the question."""
@@ -126,19 +128,38 @@ def _session(given: dict[str, Any]) -> str:
     return str(given.get("session_id") or given["sessionId"])
 
 
-def _digest(given: dict[str, Any]) -> str:
-    """Return the checksum of a call; `ANY_CALL` where the event does not state it."""
+def _mark(given: dict[str, Any]) -> str:
+    """Return checksums of the turn and the call that an event is about: `TURN-cCALL`, or `TURN-vVALUE` with a value in
+    the input of a call that it does not state. Subagents have turns of their own, beside the agent's."""
+    turn = None if given.get("agent_id") else given.get("turn_id") or given.get("prompt_id")
+    name, payload = _call(given)
+    about = f"v{_digest(_value(given))}" if name is None else f"c{_digest([name, payload])}"
+    return f"{_digest(turn)}-{about}"
+
+
+def _digest(value: Any) -> str:
+    return NOTHING if value is None else f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()) or 1:08x}"
+
+
+def _call(given: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the name and the input of the call that an event states."""
     name = given.get("tool_name") or given.get("toolName")
-    if name is None:
-        return ANY_CALL
-    payload = None
-    if name not in BY_NAME:
-        payload = next((given[key] for key in ("tool_input", "toolInput", "toolArgs") if key in given), None)
-        if isinstance(payload, str):
-            payload = json.loads(payload)
-        if isinstance(payload, dict):  # the hooks of some agents describe a call at one event, and not at another
-            payload = {key: value for key, value in payload.items() if key != "description"}
-    return f"{zlib.crc32(json.dumps([name, payload], sort_keys=True).encode()) or 1:08x}"
+    if name is None or name in BY_NAME:
+        return name, None
+    payload = next((given[key] for key in ("tool_input", "toolInput", "toolArgs") if key in given), None)
+    if isinstance(payload, str):
+        payload = json.loads(payload)
+    if isinstance(payload, dict):  # the hooks of some agents describe a call at one event, and not at another
+        payload = {key: value for key, value in payload.items() if key != "description"}
+    return name, payload
+
+
+def _value(given: dict[str, Any]) -> str | None:
+    """Return what a notification says of its call: Gemini CLI has details, and Copilot a sentence."""
+    details = given.get("details")
+    if isinstance(details, dict):
+        return next((details[key] for key in ("command", "filePath", "prompt") if details.get(key)), None)
+    return str(given.get("message")).partition(": ")[2] or None
 
 
 # -- a question -------------------------------------------------------------------------------------------------------
@@ -221,7 +242,7 @@ class Question:
 
     def __init__(self, agent: str, event: str, given: dict[str, Any], *, waits: bool) -> None:
         self.id = f"hook-{os.urandom(8).hex()}"
-        self._declared = {"stream": f"{self.id}-{_digest(given)}", "provider": agent, "session": _session(given)}
+        self._declared = {"stream": f"{self.id}-{_mark(given)}", "provider": agent, "session": _session(given)}
         self._waits = waits
         self._lines: list[dict[str, Any]] = []
         """The stream's lines, as frames."""
@@ -311,15 +332,31 @@ def _tapped(line: dict[str, Any], direction: str) -> dict[str, Any]:
 
 
 def _settle(given: dict[str, Any], *, is_over: bool) -> None:
-    """End the questions of the session that were answered in the terminal: that of the call that has run, or all, if
-    the turn is over."""
+    """End the questions of the session that were answered in the terminal: that of the call that has run, and those
+    that must be over by now; all, if the turn is over."""
     session = _session(given)
     daemon = Daemon()
-    fitting = {ANY_CALL, _digest(given)}
     for one in daemon.ask({"op": "calls", "session": session})["permissions"]:
-        if one.get("fromHook") and (is_over or one["stream"][-8:] in fitting):
+        if not one.get("fromHook"):
+            continue
+        has_run, is_past = (False, True) if is_over else _compared(one["stream"], given)
+        if has_run or is_past:
             settled = {"type": "hook/settled", "id": one["permissionId"], "outcome": "allowed"}
-            Daemon().end(one["stream"], None if is_over else settled)
+            Daemon().end(one["stream"], settled if has_run else None)
+
+
+def _compared(stream: str, ran: dict[str, Any]) -> tuple[bool, bool]:
+    """Compare a question with a call that has run. Return whether it is about this call, and whether it is over in any
+    case: it is of another turn, or states no call, so that its agent asks for one call after the other."""
+    _, turn, about = stream.rsplit("-", 2)
+    this_turn, this_call = _mark(ran).split("-")
+    if NOTHING not in (turn, this_turn) and turn != this_turn:
+        return False, True
+    if about[0] == "c":
+        return about == this_call, False
+    _, payload = _call(ran)
+    values = payload.values() if isinstance(payload, dict) else ()
+    return about in {f"v{_digest(value)}" for value in values if isinstance(value, str)}, True
 
 
 # -- the daemon -------------------------------------------------------------------------------------------------------

@@ -148,7 +148,11 @@ def test_question_of_a_killed_hook_is_settled_by_the_next_one(daemon: Running, e
     """The agent's dialog stays, and is answered there."""
     with hook(daemon, ASK) as child:
         event = asked(events)
+        assert waiting(daemon)[0]["answerable"] is True
         child.kill()
+        while waiting(daemon)[0].get("answerable"):  # until the daemon has noticed
+            pass
+        assert waiting(daemon)[0]["whyNot"].startswith("its hook waits for no answer")
         with daemon.connect() as client:
             client.send("to-agent", id=1, stream=event["stream"], payload={"id": "a", "line": json.dumps(ALLOW)})
             assert client.read()["error"]["code"] == "no-publisher"
@@ -566,6 +570,85 @@ def test_question_is_only_told_where_the_dialog_would_be_hidden(
     assert run(daemon, ran, agent, *(["postToolUse"] if agent == "copilot" else [])) == (0, b"", b"")
     assert events.read()["outcome"] == "allowed"
     assert waiting(daemon) == []
+
+
+ANOTHER = {"tool_input": {"command": "make"}, "toolArgs": {"command": "make"}}
+TURN = {"turn_id": "t-2", "prompt_id": "s-1#2"}
+ENDS: dict[str, dict[str, dict[str, Any]]] = {
+    "claude": {
+        "UserPromptSubmit": {"prompt": "Go on"},
+        "Stop": {},
+        "SessionEnd": {"reason": "prompt_input_exit"},
+        "PostToolUse": {**CALL, **ANOTHER, **TURN},
+        "PostToolUseFailure": {**CALL, **ANOTHER, **TURN},
+    },
+    "codex": {
+        "UserPromptSubmit": {**TURN, "prompt": "Go on"},
+        "Stop": TURN,
+        "SessionEnd": {},
+        "PostToolUse": {**REAL["codex"][1], **TURN, **ANOTHER},
+    },
+    "qwen": {
+        "UserPromptSubmit": {"prompt": "Go on"},
+        "Stop": {},
+        "SessionEnd": {"reason": "prompt_input_exit"},
+        "Notification": {"notification_type": "idle_prompt"},
+        "PostToolUse": {**REAL["qwen"][1], **TURN, **ANOTHER},
+    },
+    "gemini": {
+        "BeforeAgent": {"prompt": "Go on"},
+        "AfterAgent": {},
+        "SessionEnd": {"reason": "exit"},
+        "AfterTool": {**REAL["gemini"][1], **ANOTHER},
+    },
+    "copilot": {
+        "userPromptSubmitted": {"prompt": "Go on"},
+        "agentStop": {},
+        "sessionEnd": {"reason": "user_exit"},
+        "postToolUse": {**REAL["copilot"][1], **ANOTHER},
+    },
+}
+"""What the agents' hooks may say next, when a dialog was left with Esc: event -> what it states. A call is another one,
+of the next turn."""
+
+
+@pytest.mark.parametrize(("agent", "event"), [(agent, event) for agent, ends in ENDS.items() for event in ends])
+def test_next_word_of_the_hooks_settles_a_dialog_that_was_left(
+    agent: str, event: str, daemon: Running, events: Wire
+) -> None:
+    """No hook runs at Esc; that of Claude Code is stopped, and here it is killed. Nothing says how it was answered."""
+    given = {**ASK, "prompt_id": "s-1#1"} if agent == "claude" else REAL[agent][0]
+    with hook(daemon, given, agent) as child:
+        asked(events)
+        if agent == "claude":
+            child.kill()
+        else:
+            assert child.end() == (0, b"", b"")
+    where = {"sessionId": "s-1", "cwd": "/w"} if agent == "copilot" else {**BASE, "hook_event_name": event}
+    assert run(daemon, {**ENDS[agent][event], **where}, agent, event) == (0, b"", b"")
+
+    assert events.read()["outcome"] == "expired"
+    assert waiting(daemon) == []
+
+
+def test_same_command_in_the_next_turn_allows_nothing(daemon: Running, events: Wire) -> None:
+    given, ran = REAL["codex"]
+    run(daemon, given, "codex")
+    asked(events)
+    run(daemon, {**ran, **TURN}, "codex")
+
+    assert events.read()["outcome"] == "expired"
+
+
+@pytest.mark.parametrize("change", [{"agent_id": "a-1"}, {"turn_id": "t-1"}])
+def test_another_call_of_the_same_time_settles_nothing(change: dict[str, Any], daemon: Running, events: Wire) -> None:
+    """Subagents have turns of their own, and agents run calls side by side."""
+    given, ran = REAL["codex"]
+    run(daemon, given, "codex")
+    event = asked(events)
+    run(daemon, {**ran, **TURN, **ANOTHER, **change}, "codex")
+
+    assert [one["permissionId"] for one in waiting(daemon)] == [event["permissionId"]]
 
 
 def test_agent_that_waits_for_a_prompt_asks_nothing(daemon: Running, events: Wire) -> None:
