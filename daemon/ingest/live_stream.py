@@ -376,10 +376,11 @@ class LiveStream:
     def _withhold_answers(self) -> None:
         """Mark in requests of the next commit what cannot be chosen here, because the answer would repeat a mask."""
         for event in self.pending:
-            if event.kind == "permission-request" and (changed := self._without_masked(event.event)) is not None:
+            request = event.event if event.kind == "permission-request" else None
+            if isinstance(request, PermissionRequest) and (changed := self._with_marks(request)) is not None:
                 self.exchange(event, Produced.of(changed))
 
-    def _without_masked(self, request: PermissionRequest) -> PermissionRequest | None:
+    def _with_marks(self, request: PermissionRequest) -> PermissionRequest | None:
         """Return a request with the marks; None if it needs none."""
 
         def mark(one: dict[str, Any], chosen: Chosen, option: dict[str, Any] | None) -> dict[str, Any]:
