@@ -15,6 +15,9 @@ from tooltap.cli.common.printing import warn
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tooltap.daemon.system.foreground import OnStop
     from tooltap.daemon.taps.delivery.delivery import WriteToAgent
     from tooltap.daemon.taps.delivery.tap import Tap
 
@@ -56,9 +59,8 @@ def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int,
     You can answer what its sessions ask: what you decide is posted to the server, with the same password.
     """
     with require_extra("attach"):
-        from tooltap.daemon.taps.attach import NOTED, AttachError, Poster, Server, attach, stream_of
+        from tooltap.daemon.taps.attach import NOTED, Poster, Server, attach, stream_of
     from tooltap.daemon.client.discovery import find_socket
-    from tooltap.daemon.system.foreground import run_until_stopped
     from tooltap.daemon.system.paths import spool_path
     from tooltap.daemon.taps.attach import resume_tap
     from tooltap.normalizers.catalog.registry import agents, product_names
@@ -76,14 +78,7 @@ def opencode(url: str, silence: float, spool_bytes: int, spool_total_bytes: int,
         taps.append(tap)
         return tap, is_resumed
 
-    try:
-        run_until_stopped(lambda on_stop: attach(server, open_tap, on_stop, silence=silence))
-    except AttachError as error:
-        raise click.ClickException(str(error)) from None
-    finally:
-        for tap in taps:
-            if (problem := tap.finish(suspend=True)) is not None:
-                warn(problem)
+    _run(lambda on_stop: attach(server, open_tap, on_stop, silence=silence), taps)
 
 
 @command.command("codex", examples=("tooltap attach codex", "tooltap attach codex unix:/tmp/codex.sock"))
@@ -102,9 +97,8 @@ def codex(server: str | None, spool_bytes: int, spool_total_bytes: int, socket: 
     with require_extra("attach"):
         from tooltap.daemon.taps.app_server import Instance, follow_app_server
     from tooltap.daemon.client.discovery import find_socket
-    from tooltap.daemon.system.foreground import run_until_stopped
     from tooltap.daemon.system.paths import spool_path
-    from tooltap.daemon.taps.attach import NOTED, AttachError, resume_tap
+    from tooltap.daemon.taps.attach import NOTED, resume_tap
     from tooltap.normalizers.catalog.registry import agents, product_names
 
     kind = agents()["codex"].control
@@ -120,8 +114,17 @@ def codex(server: str | None, spool_bytes: int, spool_total_bytes: int, socket: 
 
     path = _control_socket(kind.below) if server is None else _unix_path(server)
     noted = limits.directory / f"attach-codex{NOTED}"
+    _run(lambda on_stop: follow_app_server(product_names()["codex"], path, noted, open_tap, on_stop), taps)
+
+
+def _run(follow: Callable[[OnStop], Awaitable[None]], taps: list[Tap]) -> None:
+    """Follow a server until the command is stopped; then suspend the stream, because the server continues. `taps`: the
+    open ones, meanwhile changed by `follow`. Raises `click.ClickException`."""
+    from tooltap.daemon.system.foreground import run_until_stopped
+    from tooltap.daemon.taps.attach import AttachError
+
     try:
-        run_until_stopped(lambda on_stop: follow_app_server(product_names()["codex"], path, noted, open_tap, on_stop))
+        run_until_stopped(follow)
     except AttachError as error:
         raise click.ClickException(str(error)) from None
     finally:
