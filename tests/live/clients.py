@@ -265,86 +265,25 @@ class OpenCodeClient:
 
 
 class Terminal:
-    """An agent in a terminal of its own, and a person who types."""
-
-    def __init__(self, command: Sequence[str], workspace: Path, environment: dict[str, str]) -> None:
-        self._master, terminal = pty.openpty()
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
-        self._process = subprocess.Popen(
-            list(command),
-            cwd=workspace,
-            env={**environment, "TERM": "xterm-256color"},
-            stdin=terminal,
-            stdout=terminal,
-            stderr=terminal,
-            start_new_session=True,
-        )
-        os.close(terminal)
-        self._screen = b""
-        self._changed = threading.Condition()
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self._process.wait()
-        self._reader.join()
-        os.close(self._master)
-
-    def type(self, text: str) -> None:
-        """Type a text, or keys."""
-        os.write(self._master, text.encode())
-
-    def until(self, text: str) -> None:
-        """Wait until the agent writes a text, whatever blanks are in it, after what `until` has found before."""
-        wanted = text.replace(" ", "")
-        with self._changed:
-            found = self._changed.wait_for(lambda: wanted in self._text(), PATIENCE)
-            assert found, f"{text!r} does not appear; the screen has {self._text()[-2_000:]}"
-            self._screen = b""
-
-    def _text(self) -> str:
-        return _NOT_TEXT.sub("", self._screen.decode(errors="replace"))
-
-    def _read(self) -> None:
-        while True:
-            try:
-                data = os.read(self._master, 65_536)
-            except OSError:  # the agent has ended
-                return
-            with self._changed:
-                self._screen += data
-                self._changed.notify_all()
-
-
-class TerminalClient:
-    """A person at a terminal of 50 lines, in which an agent runs interactively."""
-
-    sign: ClassVar[str]
-    """What the agent shows where it takes a prompt."""
+    """An agent in a terminal of its own, of 50 lines, and a person who types."""
 
     def __init__(self, command: Sequence[str], workspace: Path, environment: dict[str, str]) -> None:
         self.shown = b""
         """All that the agent has written to the terminal."""
         self._home = Path(environment["HOME"])
-        self._prompts = 0
-        self._terminal, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 50, 150, 0, 0))
+        self._found = 0
+        """Bytes of `shown` up to what `until` has found."""
+        self._master, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 50, 160, 0, 0))
         self._process = subprocess.Popen(
             ["setsid", "--ctty", *command],
             cwd=workspace,
             env={**environment, "TERM": "xterm-256color"},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
         )
-        os.close(theirs)
+        os.close(terminal)
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
@@ -355,35 +294,29 @@ class TerminalClient:
         end_processes(self._home)
         self._process.wait()
         self._reader.join()
-        os.close(self._terminal)
+        os.close(self._master)
 
-    def open(self, workspace: Path) -> None:
-        self._wait_for_text(self.sign)
-        self._wait(lambda: not termios.tcgetattr(self._terminal)[3] & termios.ECHO, "an agent that reads each key")
+    def type(self, text: str) -> None:
+        """Type a text, or keys."""
+        os.write(self._master, text.encode())
 
-    def prompt(self, text: str) -> None:
-        """Type a prompt. Its last character is one that is nowhere else: once that is shown, the agent has read it, so
-        Enter is a key of its own, and no part of a text that is pasted."""
-        self._prompts += 1
-        last = chr(ord("①") + self._prompts - 1)
-        before = len(self.shown)
-        os.write(self._terminal, f"{text} {last}".encode())
-        self._wait_for_text(last, before)
-        os.write(self._terminal, b"\r")
+    def until(self, text: str) -> None:
+        """Wait until the agent writes a text, whatever blanks are in it, after what `until` has found before."""
+        wanted, end = text.replace(" ", ""), 0
 
-    def wait_for_end(self) -> object:
-        self._wait(lambda: self.ended_turns() == self._prompts, "the end of the turn")
-        return None
+        def is_there() -> bool:
+            nonlocal end
+            end = len(self.shown)
+            return wanted in _NOT_TEXT.sub("", self.shown[self._found : end].decode(errors="replace"))
 
-    def ended_turns(self) -> int:
-        raise NotImplementedError
+        self.wait(is_there, repr(text))
+        self._found = end
 
-    def _wait_for_text(self, text: str, start: int = 0) -> None:
-        self._wait(lambda: text.encode() in self.shown[start:], text)
+    def wait(self, holds: Callable[[], object], what: str) -> None:
+        """Wait until this holds, while the agent runs. `what`: it, for the message of a failure."""
 
-    def _wait(self, holds: Callable[[], object], what: str) -> None:
         def holds_or_ended() -> object:
-            assert self._process.poll() is None, f"the agent has ended; it showed last: {self.shown[-2_000:]!r}"
+            assert self._process.poll() is None, "the agent has ended"
             return holds()
 
         try:
@@ -394,16 +327,35 @@ class TerminalClient:
 
     def _read(self) -> None:
         try:
-            while data := os.read(self._terminal, 65_536):
+            while data := os.read(self._master, 65_536):
                 self.shown += data
         except OSError:  # the other side is closed
             pass
 
 
-class ClaudeTerminal(TerminalClient):
-    sign = "❯"
+class ClaudeTerminal(Terminal):
+    """Claude Code in a terminal, as a client."""
 
-    def ended_turns(self) -> int:
+    _prompts = 0
+
+    def open(self, workspace: Path) -> None:
+        self.until("❯")
+        self.wait(lambda: not termios.tcgetattr(self._master)[3] & termios.ECHO, "an agent that reads each key")
+
+    def prompt(self, text: str) -> None:
+        """Type a prompt. Its last character is one that is nowhere else: once that is shown, the agent has read it, so
+        Enter is a key of its own, and no part of a text that is pasted."""
+        self._prompts += 1
+        last = chr(ord("①") + self._prompts - 1)
+        self.type(f"{text} {last}")
+        self.until(last)
+        self.type("\r")
+
+    def wait_for_end(self) -> object:
+        self.wait(lambda: self._ended_turns() == self._prompts, "the end of the turn")
+        return None
+
+    def _ended_turns(self) -> int:
         transcripts = (self._home / ".claude/projects").rglob("*.jsonl")
         return sum(one.read_bytes().count(b'"stop_reason":"end_turn"') for one in transcripts)
 
