@@ -382,16 +382,20 @@ class LiveStream:
 
     def _with_marks(self, request: PermissionRequest) -> PermissionRequest | None:
         """Return a request with the marks; None if it needs none."""
+        asked = msgspec.to_builtins(request)
+        allowed = Chosen(id="", outcome="allowed")
+        answered = Chosen(id="", outcome="answered", answers=dict(map(_some_answer, request.questions or ())))
 
         def mark(one: dict[str, Any], chosen: Chosen, option: dict[str, Any] | None) -> dict[str, Any]:
             try:
                 line = self.normalizer.word_answer(asked, chosen, option).line
             except (NotOfferedError, CannotWriteError):
                 return one
+            except Exception as error:
+                faults.note("an answer could not be tried", place_of(error), error, stream=self.info.stream)
+                return one
             return {**one, "withheld": MASKED_INPUT} if MASK in line.encode() else one
 
-        asked = msgspec.to_builtins(request)
-        allowed, answered = Chosen(id="", outcome="allowed"), Chosen(id="", outcome="answered")
         options = request.options and [
             mark(one, allowed, one) if str(one.get("kind")).startswith("allow") else one for one in request.options
         ]
@@ -712,6 +716,13 @@ class LiveStream:
         self._tail_bytes = 0
         self._needs_snapshot = False
         return data
+
+
+def _some_answer(question: dict[str, Any]) -> tuple[str, Any]:
+    """Return the key of a question, and an answer without a mask if it offers one."""
+    labels = [one.get("label") for one in question.get("options") or () if isinstance(one, dict)]
+    is_whole = [one for one in labels if MASK not in str(one).encode()]
+    return str(question.get("id") or question.get("question")), next(iter(is_whole or labels), "x")
 
 
 def undelivered(info: StreamInfo) -> list[Dispatch]:
