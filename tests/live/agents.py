@@ -71,8 +71,8 @@ class Place(NamedTuple):
 class Agent(NamedTuple):
     build: str
     speaks: str
-    """`acp`, `claude` (its control protocol), `claude-terminal`, `codex` (its app-server) or `opencode` (its HTTP
-    server)."""
+    """`acp`, `claude` (its control protocol), `claude-terminal`, `codex` (its app-server), `codex-terminal`, or
+    `opencode` (its HTTP server)."""
     arguments: tuple[str, ...]
     configure: Callable[[Place], Mapping[str, str]]
     """Writes the configuration, and returns the variables of the environment."""
@@ -130,6 +130,26 @@ trust_level = "trusted"
 """,
     )
     return {"SCRIPTED_KEY": KEY, "RUST_LOG": "error"}
+
+
+def _codex_terminal(place: Place) -> Mapping[str, str]:
+    """As a person leaves it who has seen its advice. Keys that follow each other fast are not taken for a text that is
+    pasted, in which Enter would be no key; and the terminal is notified when a turn is complete."""
+    variables = _codex(place)
+    config = (place.home / ".codex/config.toml").read_text()
+    place.write(
+        ".codex/config.toml",
+        f"""disable_paste_burst = true
+{config}
+[notice.model_migrations]
+"gpt-5.5" = "gpt-6-sol"
+[tui]
+notifications = ["agent-turn-complete"]
+notification_method = "osc9"
+notification_condition = "always"
+""",
+    )
+    return variables
 
 
 def _gemini(place: Place) -> Mapping[str, str]:
@@ -191,6 +211,12 @@ def _opencode(place: Place) -> Mapping[str, str]:
     }
 
 
+def _escalated(command: str) -> Call:
+    """Codex' call that asks, since it is to leave the sandbox."""
+    arguments = {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "May I?"}
+    return Call("exec_command", arguments)
+
+
 def _bash(command: str) -> Call:
     return Call("Bash", {"command": command, "description": "Run a command"})
 
@@ -219,6 +245,13 @@ AGENTS = {
         _bash,
     ),
     "codex": Agent("codex", "codex", ("app-server",), _codex, lambda command: Call("exec_command", {"cmd": command})),
+    "codex-terminal": Agent(
+        "codex",
+        "codex-terminal",
+        ("--ask-for-approval", "on-request", "--sandbox", "workspace-write"),
+        _codex_terminal,
+        _escalated,
+    ),
     "gemini": Agent("gemini", "acp", ("--acp",), _gemini, _run_shell_command, "gemini-api-key"),
     "opencode-acp": Agent(
         "opencode",
@@ -255,12 +288,12 @@ def environment(agent: Agent, place: Place) -> dict[str, str]:
     }
 
 
-def install(names: Iterable[str], seconds: float) -> dict[str, str]:
-    """Install the builds of these agents, and Node, where they are not installed yet. `seconds`: for all of them.
-    Returns why each agent that is missing now cannot be had.
+def install(names: Iterable[str], seconds: float | None) -> dict[str, str]:
+    """Install the builds of these agents, and Node, where they are not installed yet. `seconds`: for all of them; None
+    for any time. Returns why each agent that is missing now cannot be had.
 
     A build appears in the cache when it is complete, so several can install at once."""
-    deadline = time.monotonic() + seconds
+    deadline = None if seconds is None else time.monotonic() + seconds
     reasons: dict[Build, str] = {}
     missed = {}
     for name in names:
@@ -272,7 +305,7 @@ def install(names: Iterable[str], seconds: float) -> dict[str, str]:
     return missed
 
 
-def _install(build: Build, deadline: float) -> str:
+def _install(build: Build, deadline: float | None) -> str:
     """Install a build. Returns why that failed, or nothing."""
     npm = shutil.which("npm")
     if npm is None:
@@ -289,7 +322,7 @@ def _install(build: Build, deadline: float) -> str:
                 cwd=folder,
                 capture_output=True,
                 text=True,
-                timeout=max(deadline - time.monotonic(), 0),
+                timeout=None if deadline is None else max(deadline - time.monotonic(), 0),
             )
             if done.returncode != 0:
                 return _reason(done.stderr)

@@ -15,6 +15,7 @@ import termios
 import threading
 import time
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Empty, Queue
@@ -267,6 +268,9 @@ class OpenCodeClient:
 class Terminal:
     """An agent in a terminal of its own, of 50 lines, and a person who types."""
 
+    replies: ClassVar[dict[bytes, bytes]] = {}
+    """What the agent asks the terminal -> what a terminal says."""
+
     def __init__(self, command: Sequence[str], workspace: Path, environment: dict[str, str]) -> None:
         self.shown = b""
         """All that the agent has written to the terminal."""
@@ -326,20 +330,27 @@ class Terminal:
             raise
 
     def _read(self) -> None:
+        replied = dict.fromkeys(self.replies, 0)
         try:
             while data := os.read(self._master, 65_536):
                 self.shown += data
+                for asked, said in self.replies.items():
+                    while replied[asked] < self.shown.count(asked):
+                        os.write(self._master, said)
+                        replied[asked] += 1
         except OSError:  # the other side is closed
             pass
 
 
-class ClaudeTerminal(Terminal):
-    """Claude Code in a terminal, as a client."""
+class TerminalClient(Terminal, ABC):
+    """An agent in a terminal, as a client."""
 
+    sign: ClassVar[str]
+    """What the agent shows where it takes a prompt."""
     _prompts = 0
 
     def open(self, workspace: Path) -> None:
-        self.until("❯")
+        self.until(self.sign)
         self.wait(lambda: not termios.tcgetattr(self._master)[3] & termios.ECHO, "an agent that reads each key")
 
     def prompt(self, text: str) -> None:
@@ -352,12 +363,43 @@ class ClaudeTerminal(Terminal):
         self.type("\r")
 
     def wait_for_end(self) -> object:
-        self.wait(lambda: self._ended_turns() == self._prompts, "the end of the turn")
+        self.wait(lambda: self.ended_turns() == self._prompts, "the end of the turn")
         return None
 
-    def _ended_turns(self) -> int:
+    @abstractmethod
+    def ended_turns(self) -> int:
+        """Number of turns that have ended."""
+
+
+class ClaudeTerminal(TerminalClient):
+    """Claude Code in a terminal."""
+
+    sign = "❯"
+
+    def ended_turns(self) -> int:
         transcripts = (self._home / ".claude/projects").rglob("*.jsonl")
         return sum(one.read_bytes().count(b'"stop_reason":"end_turn"') for one in transcripts)
 
 
-Client: TypeAlias = AcpClient | CodexClient | ClaudeClient | OpenCodeClient | ClaudeTerminal
+class CodexTerminal(TerminalClient):
+    """Codex in a terminal, with the tap that is attached to its server. `attach`: the command of the tap."""
+
+    sign = "›"
+    replies: ClassVar = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;c"}
+
+    def __init__(
+        self, command: Sequence[str], attach: Sequence[str], workspace: Path, environment: dict[str, str]
+    ) -> None:
+        self._tap = subprocess.Popen(list(attach), cwd=workspace, env=environment)
+        super().__init__(command, workspace, environment)
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        self._tap.wait()
+
+    def ended_turns(self) -> int:
+        """The terminal itself says it, after which Enter begins another turn."""
+        return self.shown.count(b"\x1b]9;")
+
+
+Client: TypeAlias = AcpClient | CodexClient | ClaudeClient | OpenCodeClient | ClaudeTerminal | CodexTerminal

@@ -29,6 +29,7 @@ from tests.live.clients import (
     ClaudeTerminal,
     Client,
     CodexClient,
+    CodexTerminal,
     OpenCodeClient,
     until,
 )
@@ -91,6 +92,9 @@ def started(agent: Agent, place: Place, socket: Path) -> Client:
     if agent.speaks == "claude-terminal":
         program([*TOOLTAP, "hooks", "install", "claude", "--yes"], **variables)
         return ClaudeTerminal(agent.command(), place.workspace, {**variables, "TOOLTAP_SOCKET": str(socket)})
+    if agent.speaks == "codex-terminal":
+        attach = [*TOOLTAP, "attach", "codex", "--socket", str(socket)]
+        return CodexTerminal(agent.command(), attach, place.workspace, variables)
     command = [*TOOLTAP, *TAPPED[agent.speaks], "--socket", str(socket), "--", *agent.command()]
     if agent.speaks == "acp":
         return AcpClient(command, place.workspace, variables, agent.authentication)

@@ -18,8 +18,8 @@ import pytest
 from tests.browser.serving import Site
 from tests.cli.screen import Screen, started
 from tests.live.agents import AGENTS, Place, environment, missing
-from tests.live.clients import until
-from tests.live.model import Call, Model, Script
+from tests.live.clients import CodexTerminal, until
+from tests.live.model import Model, Script
 from tooltap.daemon.client.blocking import ask
 from tooltap.protocol.frames import AnswerRequest, InterruptRequest, SendRequest
 
@@ -28,23 +28,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.process]
 MADE = "made.txt"
 PROMPT = "[[ask]] Make a file."
 TOOLTAP = [sys.executable, "-m", "tooltap.cli"]
-CODEX = AGENTS["codex"]
-CONFIG = """
-[notice.model_migrations]
-"gpt-5.5" = "gpt-6-sol"
-"""
-"""The advice to use another model was seen."""
-QUESTIONS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;c"}
-"""What Codex asks a terminal -> what one says."""
-
-
-def escalated(command: str) -> Call:
-    return Call("exec_command", {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "May I?"})
-
-
+CODEX = AGENTS["codex-terminal"]
 SCRIPT: Script = {
-    "ask": [escalated(f"touch {MADE}"), "All is done."],
-    "slow": [escalated("echo $$ > pid; while sleep 0.1; do :; done"), "It was slow."],
+    "ask": [CODEX.shell(f"touch {MADE}"), "All is done."],
+    "slow": [CODEX.shell("echo $$ > pid; while sleep 0.1; do :; done"), "It was slow."],
     "next": ["The next answer."],
 }
 
@@ -84,10 +71,12 @@ class Tui:
 
 def read(screen: Screen) -> None:
     """Read what Codex shows, and answer what it asks the terminal."""
-    while data := screen.read():
-        for asked, said in QUESTIONS.items():
-            if asked in data:
+    replied = dict.fromkeys(CodexTerminal.replies, 0)
+    while screen.read():
+        for asked, said in CodexTerminal.replies.items():
+            while replied[asked] < screen.shown.count(asked):
                 screen.type(said)
+                replied[asked] += 1
 
 
 @contextmanager
@@ -113,8 +102,6 @@ def tui(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     with Model(SCRIPT) as model, Site(tmp_path, *follow) as site, servers_of(home):
         place = Place(home, workspace, model.url)
         variables = {**environment(CODEX, place), "TERM": "xterm-256color"}
-        with (home / ".codex/config.toml").open("a") as file:
-            file.write(CONFIG)
         attach = [*TOOLTAP, "attach", "codex", "--socket", str(site.daemon.path)]
         attached = subprocess.Popen(attach, env=variables)
         options = ["-C", str(workspace), "-a", "on-request", "-s", "workspace-write", request.param]
