@@ -69,6 +69,8 @@ class Place(NamedTuple):
 
 
 class Agent(NamedTuple):
+    name: str
+    """What docs/how-to/answer.md calls it, where it says with which version it was seen."""
     build: str
     speaks: str
     """`acp`, `claude` (its control protocol), `claude-terminal`, `codex` (its app-server), `codex-terminal`, or
@@ -227,6 +229,7 @@ def _run_shell_command(command: str) -> Call:
 
 AGENTS = {
     "claude": Agent(
+        "Claude Code, `-p` with the control protocol",
         "claude",
         "claude",
         (
@@ -238,31 +241,42 @@ AGENTS = {
         _bash,
     ),
     "claude-terminal": Agent(
+        "Claude Code in a terminal",
         "claude",
         "claude-terminal",
         ("--permission-mode", "default", "--strict-mcp-config"),
         _claude_terminal,
         _bash,
     ),
-    "codex": Agent("codex", "codex", ("app-server",), _codex, lambda command: Call("exec_command", {"cmd": command})),
+    "codex": Agent(
+        "Codex, app-server",
+        "codex",
+        "codex",
+        ("app-server",),
+        _codex,
+        lambda command: Call("exec_command", {"cmd": command}),
+    ),
     "codex-terminal": Agent(
+        "Codex in a terminal",
         "codex",
         "codex-terminal",
         ("--ask-for-approval", "on-request", "--sandbox", "workspace-write"),
         _codex_terminal,
         _escalated,
     ),
-    "gemini": Agent("gemini", "acp", ("--acp",), _gemini, _run_shell_command, "gemini-api-key"),
+    "gemini": Agent("Gemini CLI, ACP", "gemini", "acp", ("--acp",), _gemini, _run_shell_command, "gemini-api-key"),
     "opencode-acp": Agent(
+        "OpenCode, ACP",
         "opencode",
         "acp",
         ("acp",),
         _opencode,
         lambda command: Call("bash", {"command": command, "description": "Run a command"}),
     ),
-    "qwen": Agent("qwen", "acp", ("--acp",), _qwen, _run_shell_command),
-    "claude-agent-acp": Agent("claude-agent-acp", "acp", (), _claude, _bash),
+    "qwen": Agent("Qwen Code, ACP", "qwen", "acp", ("--acp",), _qwen, _run_shell_command),
+    "claude-agent-acp": Agent("Claude Agent, ACP", "claude-agent-acp", "acp", (), _claude, _bash),
     "opencode": Agent(
+        "OpenCode, server",
         "opencode",
         "opencode",
         ("serve", "--hostname", "127.0.0.1", "--port"),
