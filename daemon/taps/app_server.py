@@ -111,6 +111,7 @@ class _Attachment:
     async def run(self) -> None:
         """Connect, and reconnect with backoff, until cancelled. Raises `AttachError`."""
         while True:
+            seen = _mark(self._path)
             try:
                 await self._follow()
                 reason = f"{self._product} has closed the connection"
@@ -130,8 +131,18 @@ class _Attachment:
             except (OSError, _RefusedError) as error:
                 reason = str(error) or type(error).__name__
             _log.warning("not attached", socket=str(self._path), reason=reason, retry_seconds=self._wait)
-            await anyio.sleep(self._wait)
-            self._wait = min(2 * self._wait, RETRY_MOST)
+            await self._pause(seen)
+
+    async def _pause(self, seen: str | None) -> None:
+        """Wait before the next attempt. A server whose socket is another one than that which was `seen` before the last
+        attempt is joined soon, however long the wait would be: its first turn may be about to begin."""
+        with anyio.move_on_after(self._wait):
+            await anyio.sleep(RETRY_FIRST)
+            while _mark(self._path) == seen:
+                await anyio.sleep(RETRY_FIRST)
+            self._wait = RETRY_FIRST
+            return
+        self._wait = min(2 * self._wait, RETRY_MOST)
 
     async def _follow(self) -> None:
         """Use one connection to its end. Raises `AttachError`, `OSError`, and the errors of websockets."""
@@ -229,7 +240,19 @@ def _instance(path: Path) -> Instance:
     state = path.stat()
     if state.st_uid not in (os.geteuid(), ROOT):
         raise AttachError(f"{path} belongs to another user")
-    return Instance(path, f"{state.st_ino} {state.st_mtime_ns}")
+    return Instance(path, _mark_of(state))
+
+
+def _mark(path: Path) -> str | None:
+    """The mark of the server at a path, or None without one."""
+    try:
+        return _mark_of(path.stat())
+    except OSError:
+        return None
+
+
+def _mark_of(state: os.stat_result) -> str:
+    return f"{state.st_ino} {state.st_mtime_ns}"
 
 
 class _RefusedError(Exception):

@@ -29,7 +29,7 @@ from tests.cli.tap.test_run import tapped
 from tests.daemon.running import Running, Wire
 from tests.daemon.taps.following import Follower, append
 from tooltap.daemon.taps import app_server
-from tooltap.daemon.taps.attach import AttachError
+from tooltap.daemon.taps.attach import AttachError, Noted
 from tooltap.daemon.taps.delivery.delivery import WriteToAgent
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.tap import Tap
@@ -451,6 +451,26 @@ def test_longer_message_than_allowed_is_not_asked_for_again(path: Path, monkeypa
         asyncio.run(app_server.follow_app_server("Codex", path, path.parent / "noted", open_tap, stop.append))
 
     assert b"initialTurnsPage" in put[0]
+
+
+@pytest.mark.parametrize("before", [None, "another one"])
+def test_new_socket_ends_the_wait_for_the_next_attempt(
+    path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    """Codex may begin a turn as soon as its server is there. `before`: what was there at the last attempt."""
+    monkeypatch.setattr(app_server, "RETRY_FIRST", 0.01)
+
+    async def open_tap(instance: app_server.Instance, write: WriteToAgent) -> tuple[Tap, bool]:
+        raise NotImplementedError
+
+    async def wait() -> float:
+        attachment = app_server._Attachment("Codex", path, Noted(path.parent / "noted"), open_tap)
+        attachment._wait = 3_600.0
+        path.touch()
+        await attachment._pause(before)
+        return attachment._wait
+
+    assert asyncio.run(wait()) == app_server.RETRY_FIRST
 
 
 @pytest.mark.parametrize("server", ["unix:", "ws://127.0.0.1:1", "/tmp/codex.sock"])
