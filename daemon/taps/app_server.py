@@ -24,7 +24,8 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -148,15 +149,7 @@ class _Attachment:
         """Use one connection to its end. Raises `AttachError`, `OSError`, and the errors of websockets."""
         await self._wait_until_settled()
         instance = _instance(self._path)
-        async with unix_connect(
-            os.path.realpath(self._path),  # the link may be longer than an address can be
-            uri="ws://localhost/",
-            max_size=MAX_LINE_BYTES,
-            open_timeout=CONNECT,
-            close_timeout=1.0,
-            ping_interval=SILENCE,
-            ping_timeout=SILENCE,
-        ) as socket:
+        async with _connected(self._path) as socket:
             _log.info("attached", socket=str(self._path))
             tap = await self._tap_of(instance)
             began = time.monotonic()
@@ -233,6 +226,27 @@ class _Attachment:
 
     def _unknown(self, reason: str) -> str:
         return f"it is unknown whether {self._product} has got it: {reason}"
+
+
+@asynccontextmanager
+async def _connected(path: Path) -> AsyncIterator[ClientConnection]:
+    """Yield a connection to the server, and close it at the end. Raises `OSError`, and the errors of websockets."""
+    socket = await unix_connect(
+        os.path.realpath(path),  # the link may be longer than an address can be
+        uri="ws://localhost/",
+        max_size=MAX_LINE_BYTES,
+        open_timeout=CONNECT,
+        close_timeout=1.0,
+        ping_interval=SILENCE,
+        ping_timeout=SILENCE,
+    )
+    try:
+        yield socket
+    finally:
+        try:
+            await socket.close()
+        finally:
+            socket.transport.abort()  # a stop interrupts the closing handshake
 
 
 def _instance(path: Path) -> Instance:

@@ -4,11 +4,13 @@ what they ask can be answered, once."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,6 +21,8 @@ from typing import Any, Self
 
 import pytest
 from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request
+from websockets.server import ServerProtocol
 from websockets.sync.server import ServerConnection, unix_serve
 
 from tests.cli.command import environment, here, sentence, start, tooltap
@@ -430,11 +434,11 @@ def test_socket_of_another_user_is_refused(path: Path, monkeypatch: pytest.Monke
             app_server._instance(path)
 
 
-def test_longer_message_than_allowed_is_not_asked_for_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The running turn may be too long to be sent. Then the thread is joined without it."""
-    monkeypatch.setattr(app_server, "MAX_LINE_BYTES", 10_000)
+def follow_to_first_line(path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """Follow a server in this process. Stop at its first line, and return it."""
     monkeypatch.setattr(app_server, "configure", lambda: None)
     put: list[bytes] = []
+    stop: list[Callable[[], object]] = []
 
     class Kept(Tap):
         def put(self, lines: Iterable[bytes | LongLine], direction: Direction, t: int | None = None) -> None:
@@ -445,12 +449,51 @@ def test_longer_message_than_allowed_is_not_asked_for_again(path: Path, monkeypa
         options, limits = StreamOptions(instance.stream), SpoolLimits(path.parent)
         return Kept(options, path.parent / "none.sock", limits, to_agent=write), False
 
-    stop: list[Callable[[], object]] = []
+    asyncio.run(app_server.follow_app_server("Codex", path, path.parent / "noted", open_tap, stop.append))
+    return put[0]
+
+
+def test_longer_message_than_allowed_is_not_asked_for_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The running turn may be too long to be sent. Then the thread is joined without it."""
+    monkeypatch.setattr(app_server, "MAX_LINE_BYTES", 10_000)
     with AppServer(path) as server:
         server.full = {**PROMPT, "content": [{"type": "text", "text": "x" * 20_000}]}
-        asyncio.run(app_server.follow_app_server("Codex", path, path.parent / "noted", open_tap, stop.append))
+        line = follow_to_first_line(path, monkeypatch)
 
-    assert b"initialTurnsPage" in put[0]
+    assert b"initialTurnsPage" in line
+
+
+def test_connection_is_closed_by_a_stop(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the server does not take part in closing it."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        os.utime(path, (1, 1))
+        stopped = threading.Event()
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                server = ServerProtocol()
+                while not (requests := server.events_received()):
+                    server.receive_data(connection.recv(65_536))
+                assert isinstance(requests[0], Request)
+                server.send_response(server.accept(requests[0]))
+                server.send_text(b'{"method":"hello"}')
+                connection.sendall(b"".join(server.data_to_send()))
+                stopped.wait(timeout=60)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with warnings.catch_warnings(record=True) as leaks:
+            warnings.simplefilter("always", ResourceWarning)
+            line = follow_to_first_line(path, monkeypatch)
+            gc.collect()
+        stopped.set()
+        thread.join()
+
+    assert line == b'{"method":"hello"}'
+    assert not [str(one.message) for one in leaks]
 
 
 @pytest.mark.parametrize("before", [None, "another one"])
