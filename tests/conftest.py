@@ -20,6 +20,8 @@ from hypothesis import settings
 
 from tests.markers import ProcessGuard, mark
 
+pytest_plugins = ["tests.leaks"]
+
 # The spool folder of the agents and daemons that tests start.
 os.environ["TOOLTAP_SPOOL"] = tempfile.mkdtemp(prefix="tooltap-spool-")
 atexit.register(shutil.rmtree, os.environ["TOOLTAP_SPOOL"], ignore_errors=True)

@@ -58,14 +58,19 @@ def test_reading_every_recording_changes_no_table() -> None:
     assert len(after) > 100
 
 
+def objects() -> list[object]:
+    gc.unfreeze()  # else those that earlier tests, or a command in this process, have frozen are left out
+    return gc.get_objects()
+
+
 def test_tables_of_readers_grow_with_classes_only() -> None:
-    rows = [table._rows for table in gc.get_objects() if isinstance(table, Lines)]
+    rows = [table._rows for table in objects() if isinstance(table, Lines)]
+    assert rows
     assert all(isinstance(parser, type) for table in rows for parser in table)
 
 
 def test_caches_are_bounded() -> None:
-    gc.unfreeze()  # what a command in this process has frozen is not among the objects
-    caches = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)]
+    caches = [one for one in objects() if isinstance(one, functools._lru_cache_wrapper)]
     ours = [one for one in caches if str(one.__module__).startswith(PACKAGES)]
     unbounded = {f"{one.__module__}.{one.__name__}" for one in ours if one.cache_parameters()["maxsize"] is None}
     assert {name for name in unbounded if not name.startswith(BY_NAME_OF_A_DIALECT)} == KEYED_BY_CLASS
@@ -83,7 +88,7 @@ def test_translations_are_bounded() -> None:
 
 def test_no_state_is_a_set() -> None:
     """A set is encoded in the order of its hashes, which differs from process to process."""
-    states = [one for one in gc.get_objects() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+    states = [one for one in objects() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
     fields = [
         f"{state.__module__}.{state.__name__}.{field.name}"
         for state in states
@@ -91,4 +96,5 @@ def test_no_state_is_a_set() -> None:
         for field in msgspec.structs.fields(state)
         if "set[" in str(field.type)
     ]
+    assert states
     assert fields == []
