@@ -52,6 +52,8 @@ SETTLED = 2.0
 """Age in seconds of the socket before it is used: Codex reports its first client to the model's provider."""
 SILENCE = 30.0
 """Seconds between two pings, and for the answer to one."""
+CLOSING = 1.0
+"""Seconds for the server to take part in closing a connection."""
 TRIES = 6
 """Number of attempts to join a thread that has just become active."""
 WRITTEN = ("turn/start", "turn/steer", "turn/interrupt")
@@ -236,17 +238,15 @@ async def _connected(path: Path) -> AsyncIterator[ClientConnection]:
         uri="ws://localhost/",
         max_size=MAX_LINE_BYTES,
         open_timeout=CONNECT,
-        close_timeout=1.0,
+        close_timeout=CLOSING,
         ping_interval=SILENCE,
         ping_timeout=SILENCE,
     )
     try:
         yield socket
     finally:
-        try:
+        with anyio.CancelScope(shield=True):  # a stop that interrupts the handshake would leave the socket open
             await socket.close()
-        finally:
-            socket.transport.abort()  # a stop interrupts the closing handshake
 
 
 def _instance(path: Path) -> Instance:

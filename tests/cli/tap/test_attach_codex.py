@@ -465,6 +465,7 @@ def test_longer_message_than_allowed_is_not_asked_for_again(path: Path, monkeypa
 
 def test_connection_is_closed_by_a_stop(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if the server does not take part in closing it."""
+    monkeypatch.setattr(app_server, "CLOSING", 0.01)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()
