@@ -11,9 +11,19 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Error,
+    Page,
+    Playwright,
+    expect,
+    sync_playwright,
+)
 
-__all__ = ["MISSING", "Tab", "launched", "violations"]
+__all__ = ["MISSING", "Tab", "close", "launched", "violations"]
 
 TIMEOUT = 60_000
 """Timeout for a condition in milliseconds; two cores may be shared by many tests, and the first page of a new browser
@@ -93,9 +103,37 @@ class Tab:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.context.close()
+        if error is None:
+            self._answers()
+        close(self.context)
         if error is None:
             assert self.wrong == [], self.wrong
+
+    def _answers(self) -> None:
+        """Fail if a page hangs, which may not show when it is closed."""
+        try:
+            for page in self.context.pages:
+                page.wait_for_function("() => true")
+        except Error:
+            self.context.close()
+            raise
+
+
+def close(context: BrowserContext) -> None:
+    """Close a profile. Its pages are left first: Chromium never answers if one of them gets to another address while
+    the profile is being closed."""
+    for page in context.pages:
+        _leave(page)
+    context.close()
+
+
+def _leave(page: Page) -> None:
+    try:
+        page.goto("about:blank")
+    except Error as error:
+        if "interrupted" not in error.message:
+            raise
+        page.goto("about:blank")  # only what the test's last click has begun takes precedence
 
 
 def violations(page: Page, *rules: str, within: str = "body") -> list[str]:

@@ -126,7 +126,8 @@ def test_logins_are_listed_and_ended(site: Site, tab: Tab, other: Tab) -> None:
 
     page.locator("tr[aria-current]").get_by_role("button").click()
 
-    expect(page.get_by_text("tooltap serve link")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_text("This browser's login has ended.")
+    expect(page.locator("tbody")).to_have_count(0)
 
 
 def test_form_is_sent_before_the_script_of_the_page_has_loaded(site: Site, page: Page, other: Tab) -> None:
