@@ -14,7 +14,7 @@ from tests.attacks.hostile import Hostile
 from tests.attacks.stranger import MISSING as NOT_ROOT
 from tests.attacks.stranger import Stranger
 from tests.browser.chromium import MISSING as NO_BROWSER
-from tests.browser.chromium import TIMEOUT, launched
+from tests.browser.chromium import TIMEOUT, close, launched, leave
 from tests.browser.serving import Site
 
 
@@ -84,7 +84,7 @@ def _profile(browser: Browser, site: Site) -> Iterator[BrowserContext]:
     context.set_default_timeout(TIMEOUT)
     site.enter(context.new_page())
     yield context
-    context.close()
+    close(context)
 
 
 @pytest.fixture
@@ -92,6 +92,7 @@ def victim(_profile: BrowserContext) -> Iterator[Page]:
     """A new tab of the user's browser, which is logged in on `site`, in the same profile in all tests."""
     yield _profile.new_page()
     for tab in _profile.pages:
+        leave(tab)
         tab.close()
 
 

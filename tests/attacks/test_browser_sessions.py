@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.attacks.hostile import Hostile
 from tests.attacks.stranger import Stranger
 from tests.attacks.test_gateway import KEY, gateway
-from tests.browser.chromium import TIMEOUT
+from tests.browser.chromium import TIMEOUT, close
 from tests.browser.recordings import assistant_message
 from tests.browser.serving import Site, arrived
 from tests.http_server import HttpServer
@@ -215,7 +215,7 @@ def test_link_that_somebody_else_reads_was_used(browser: Browser, site: Site) ->
             expect(page.get_by_role("alert")).to_have_text("This link was used before, or is too old.")
             assert SECRET not in page.content()
             assert context.cookies() == []
-        context.close()
+        close(context)
 
 
 def test_ending_a_login_ends_what_was_stolen_of_it(tmp_path: Path, browser: Browser) -> None:
@@ -233,7 +233,7 @@ def test_ending_a_login_ends_what_was_stolen_of_it(tmp_path: Path, browser: Brow
             page.goto(thief.url)
             secret = page.evaluate("localStorage.getItem('tooltap')")
             cookie = thief.requests[0].header("cookie") or ""
-        context.close()
+        close(context)
         site.start()
         stolen = {"Cookie": cookie, "Tooltap-Page": secret}
         assert replayed(site, "GET", "/api/stats", stolen)[0] == 200  # what is left: see docs/explanation/browsers.md

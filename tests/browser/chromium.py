@@ -23,7 +23,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-__all__ = ["MISSING", "Tab", "close", "launched", "violations"]
+__all__ = ["MISSING", "Tab", "close", "launched", "leave", "violations"]
 
 TIMEOUT = 60_000
 """Timeout for a condition in milliseconds; two cores may be shared by many tests, and the first page of a new browser
@@ -120,14 +120,17 @@ class Tab:
 
 
 def close(context: BrowserContext) -> None:
-    """Close a profile. Its pages are left first: Chromium never answers if one of them gets to another address while
-    the profile is being closed."""
-    for page in context.pages:
-        _leave(page)
-    context.close()
+    """Close a profile, with all pages."""
+    try:
+        for page in context.pages:
+            leave(page)
+    finally:
+        context.close()
 
 
-def _leave(page: Page) -> None:
+def leave(page: Page) -> None:
+    """Leave what a page shows, before it is closed: Chromium never says that it is closed if it gets to another address
+    meanwhile."""
     try:
         page.goto("about:blank")
     except Error as error:

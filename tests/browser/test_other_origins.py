@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.chromium import PROGRAM, TIMEOUT
+from tests.browser.chromium import PROGRAM, TIMEOUT, close
 from tests.browser.serving import Site
 from tests.daemon.events import commit, message
 from tests.daemon.web.browsing import browsed
@@ -51,7 +51,7 @@ def known(browser: Browser, site: Site) -> Iterator[Page]:
     site.enter(page, "/api/stats")
     assert [cookie["value"] for cookie in context.cookies()]
     yield page
-    context.close()
+    close(context)
 
 
 READING = """
