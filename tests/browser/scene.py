@@ -70,6 +70,7 @@ class Scene:
         self._prompt(PROMPTS[3])
         self.call("Bash", {"command": "psql -c 'select count(*) from invoices'"}, 400, "1204331")
         self._ask("Bash", {"command": "psql -f migrations/0042_uuid_backfill.sql"})
+        self.agent.wait_stored()
 
     def call(
         self,

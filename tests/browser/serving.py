@@ -141,12 +141,18 @@ class Publisher:
     def __init__(self, wire: Wire, framing: str = "raw", **arguments: Any) -> None:
         self._wire = wire
         wire.send("ingest", framing=framing, **arguments)
-        wire.until("ingesting")
+        self._written = self._stored = wire.until("ingesting")[-1]["lines"]
 
     def write(self, *lines: bytes | dict[str, Any]) -> None:
         for line in lines:
             self._wire.write(line if isinstance(line, bytes) else json.dumps(line).encode())
             self._wire.write(b"\n")
+        self._written += len(lines)
+
+    def wait_stored(self) -> None:
+        """Wait until all lines so far are in the journal: a page that is opened then has them from the beginning."""
+        while self._stored < self._written:
+            self._stored = self._wire.until("ack")[-1]["lines"]
 
     def finish(self) -> dict[str, Any]:
         """End the stream when all of it is in the journal; return the accounting."""

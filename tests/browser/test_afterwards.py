@@ -69,7 +69,8 @@ def test_a_file_of_an_answer_opens_its_diff(site: Site, page: Page) -> None:
     agent.finish()
     site.enter(page, "/sessions/files")
     expect(page.locator("#connection")).to_have_text("Live")
-    changed, other = page.locator(".prose code.file").all()
+    files = page.locator(".prose code.file")
+    changed, other = files.first, files.last
     expect(changed).to_have_text("src/app.ts:42")
 
     other.click()

@@ -435,6 +435,8 @@ def test_notification_opens_the_question(asked: Answering, tab: Tab) -> None:
     page.locator('[popovertarget="preferences"]').first.press("Enter")
     page.get_by_label("Notify me in this browser").check()
     page.keyboard.press("Escape")
+    asked.settle("push")
+    expect(page).to_have_title("Sessions · tooltap")  # the page knows by its connection what waits
     asked.begin("later", "Another")
     asked.ask("later", "q", input={"command": "make deploy"}, title="make deploy")
     page.wait_for_function("() => window.told.length > 0")

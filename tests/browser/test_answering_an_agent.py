@@ -42,9 +42,9 @@ def test_click_reaches_the_agent_and_everybody_sees_it(tmp_path: Path, browser: 
         for line in ASKS:
             agent.print(line, "in" if line["id"] in (1, 2) and "method" in line else "out")
         site.enter(tab.page, "/")
-        site.enter(other.page, "/sessions/asks")
-        for page in (tab.page, other.page):
-            expect(page.locator(".ask")).to_have_attribute("data-ready", "")
+        expect(tab.page.locator(".ask")).to_have_attribute("data-ready", "")
+        site.enter(other.page, "/sessions/asks")  # which the daemon knows by now
+        expect(other.page.locator(".ask")).to_have_attribute("data-ready", "")
         tab.page.get_by_role("button", name="Allow").click()
 
         assert agent.take() == {

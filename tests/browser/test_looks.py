@@ -116,6 +116,7 @@ def test_sessions_and_filters_are_drawers_on_a_phone(site: Site, browser: Browse
         filters.locator("[name=text]").fill("greet")
         filters.get_by_role("button", name="Show").click()
         expect(page).to_have_url(re.compile("text=greet"))
+        expect(page.locator(".chips")).to_contain_text("greet")
 
 
 def test_theme_follows_system_or_preference(site: Site, page: Page) -> None:

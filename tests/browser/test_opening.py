@@ -22,6 +22,7 @@ def published(site: Site, session: str, count: int) -> Publisher:
     agent = site.publish(session, "claude-stream")
     agent.write({"type": "system", "subtype": "init", "session_id": session, "cwd": "/src", "model": "m"})
     agent.write(*said(range(count), session))
+    agent.wait_stored()
     return agent
 
 
@@ -50,6 +51,7 @@ def test_opens_at_what_is_new_to_this_browser(site: Site, page: Page, browser: B
     expect(message(page, 39)).to_be_in_viewport()
     page.goto("about:blank")
     agent.write(*said(range(40, 200), "news"))
+    agent.wait_stored()
 
     opened(site, page, "news")
     expect(message(page, 40)).to_be_in_viewport()
@@ -77,8 +79,10 @@ def test_opens_at_what_waits(site: Site, page: Page) -> None:
         update = {"sessionUpdate": "tool_call", "toolCallId": f"m{number}", "title": "make", "kind": "execute"}
         params = {"sessionId": "waits", "update": {**update, "status": "pending", "rawInput": {"command": "make"}}}
         agent.write({"jsonrpc": "2.0", "method": "session/update", "params": params})
+    agent.wait_stored()
     opened(site, page, "waits")
     request = page.locator("#feed article.permission-request")
+    expect(request).to_be_attached()
     expect(request).not_to_be_in_viewport()
     prefer(page, opens="waiting")
     expect(request).to_be_in_viewport()

@@ -116,6 +116,7 @@ def test_a_changed_file_and_a_session_are_found(site: Site, page: Page) -> None:
     expect(found).to_have_text(re.compile("Count the animals"))
     found.click()
     expect(page).to_have_url(f"{site.url}/sessions/{SESSION}")
+    expect(page.locator("#head h1")).to_have_text(re.compile("Count the animals"))
 
 
 def test_sessions_are_compared_without_asking(site: Site, tab: Tab) -> None:
@@ -168,6 +169,7 @@ def test_actions_of_the_page(site: Site, page: Page) -> None:
     opened(page, "all events")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/events$"))
+    arrived(page)
 
 
 def test_the_field_of_the_header_opens_it(site: Site, page: Page) -> None:

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.pages import prefer
 from tests.browser.recordings import CLAUDE, lines, recording
-from tests.browser.serving import Site
+from tests.browser.serving import Site, arrived
 
 STREAM = "reading"
 
@@ -133,12 +133,14 @@ def test_filter_form(site: Site, page: Page, name: str, value: str, like_it: str
     page.locator("#filters").get_by_role("button", name="Show").click()
 
     expect(page).to_have_url(re.compile(f"[?&]{name}="))
-    page.wait_for_load_state()  # with all cards
+    arrived(page)  # with all cards
     cards = page.locator("#feed > section > article")
     expect(cards.first).to_be_visible()
     expect(cards).to_have_count(page.locator(f"#feed > section > {like_it}").count())
 
     page.get_by_role("link", name=re.compile(f"Without {name}")).click()
+    expect(page).not_to_have_url(re.compile(f"[?&]{name}="))
+    arrived(page)
     expect(page.locator(".chips")).to_have_count(0)
 
 
@@ -176,3 +178,4 @@ def test_keyboard(page: Page, bash: Locator) -> None:
     page.locator(f"#e{seq} > header .head").focus()
     page.keyboard.press("o")
     expect(page).to_have_url(re.compile(f"/events/{seq}$"))
+    expect(page.locator("#views")).to_be_visible()

@@ -22,6 +22,7 @@ DESKTOP = {"viewport": {"width": 1440, "height": 900}}
 def agent(site: Site) -> tuple[Billing, Publisher]:
     session, agent = Billing(), site.publish("billing", "claude-transcript")
     agent.write(*session.begun())
+    agent.wait_stored()
     return session, agent
 
 

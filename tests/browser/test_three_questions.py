@@ -92,6 +92,7 @@ def test_a_file_leads_to_the_calls_of_its_hunks(week: Site, page: Page) -> None:
     clicks.on(call)
 
     expect(page).to_have_url(re.compile("/sessions/extend.*#e"))
+    expect(page.locator("#head h1")).to_have_text("Please extend.")
     assert clicks.count <= MOST
 
 

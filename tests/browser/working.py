@@ -27,6 +27,7 @@ class Codex:
         self._publisher.write(
             self._item("item/started", type="commandExecution", id="c", command=command, cwd=cwd, status="inProgress"),
         )
+        self._publisher.wait_stored()
 
     def say(self, message: str, text: str) -> None:
         self._publisher.write(self._item("item/completed", type="agentMessage", id=message, text=text))
@@ -48,6 +49,7 @@ class Codex:
             self._item("item/completed", type="commandExecution", id="c", command="make", cwd="/", **done),
             self._method("turn/completed", turn={"id": "turn", "status": "completed", "items": []}),
         )
+        self._publisher.wait_stored()
 
     def _item(self, method: str, **item: Any) -> dict[str, Any]:
         return self._method(method, turnId="turn", item=item)
@@ -94,4 +96,5 @@ def asking_agent(site: Site, session: str, title: str, command: str, cwd: str = 
             "params": {"sessionId": session, "toolCall": call, "options": options},
         },
     )
+    agent.wait_stored()
     return agent
