@@ -325,6 +325,9 @@ def search_index(statistics: dict[str, Any]) -> Iterator[Finding]:
     if reason := index.get("problem"):
         advice = "Everything else works. Free some space, or read the daemon's log; the daemon tries again by itself."
         yield note("search", reason, advice)
+    elif reason := index.get("rebuilding"):
+        text = f"{reason}, and is being rebuilt: {counted(index['behind'], 'event')} not searched yet"
+        yield note("search", text, "Wait for it; until then, each search says up to which event it has searched.")
     elif floor := index["floor"]:
         text = f"events up to {floor} are not searched: the index would be larger than `index_bytes`"
         yield note("search", text, "Raise `index_bytes` in the configuration file to search more of them.")

@@ -291,12 +291,25 @@ class Source(NamedTuple):
     """`seq` of its oldest event."""
 
 
+class ReplacedError(Exception):
+    """The file was removed, renamed, replaced or overwritten by another program."""
+
+
+def _look(path: Path) -> tuple[int, ...]:
+    """Return what changes if the file is replaced or overwritten, or its log replaced. Raises `OSError`."""
+    status, log = os.stat(path), os.stat(f"{path}-wal")
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, log.st_ino
+
+
 class Index:
     def __init__(self, path: Path, journal: str) -> None:
         """Raises `OSError`, `JournalError`, `sqlite3.Error`."""
         self.path = path
         self.journal = journal
         self._connection = open_file(path, journal)
+        self._stamp: tuple[int, ...] | None = None
+        """What the file looked like after our last write; None during a write, and if the disk did not say."""
+        self._note_written()
         self._sources: dict[tuple[str, str], int] = {}
         self._labels: dict[tuple[str, str, str, str], int] = {}
         self._ids: Ids | None = None
@@ -308,6 +321,31 @@ class Index:
 
     def close(self) -> None:
         self._connection.close()
+
+    def check_file(self) -> None:
+        """Check that the file is where it was, and as this process has left it. SQLite goes on with one that was
+        removed, and does not notice that another program overwrites it. Can be used in any thread. Raises
+        `ReplacedError`."""
+        known = self._stamp
+        try:
+            is_known = known in (None, _look(self.path))
+        except FileNotFoundError:
+            is_known = False
+        except OSError:  # the disk does not say
+            return
+        if not is_known and self._stamp is known:  # else it was written meanwhile
+            raise ReplacedError
+
+    def _free_pages(self) -> None:
+        self._stamp = None
+        free_pages(self._connection)
+        self._note_written()
+
+    def _note_written(self) -> None:
+        try:
+            self._stamp = _look(self.path)
+        except OSError:
+            self._stamp = None
 
     def interrupt(self) -> None:
         """Abort what another thread does here: it raises, and is rolled back."""
@@ -479,7 +517,7 @@ class Index:
                 # Closed: what comes next goes into a new part.
                 execute("UPDATE parts SET docs=0, closed=1, built=first-1, low=NULL, high=NULL WHERE id=?", (part,))
         if deleted:
-            free_pages(self._connection)
+            self._free_pages()
 
     def _parts_with(self, source: Source, before: int | None) -> Iterator[int]:
         """Yield the parts with documents of a source before a `seq`; None: with any."""
@@ -530,7 +568,7 @@ class Index:
             self._drop(rows[0][0])
             put(self._connection, "floor", rows[0][1])
         self.floor = rows[0][1]
-        free_pages(self._connection)
+        self._free_pages()
         return True
 
     def _drop(self, part: int) -> None:
@@ -552,10 +590,12 @@ class Index:
     @contextmanager
     def _transaction(self) -> Iterator[_Execute]:
         connection = self._connection
+        self.check_file()
         connection.execute("BEGIN IMMEDIATE")
+        self._stamp = None
         try:
             yield connection.execute
-            connection.execute("COMMIT")
+            connection.execute("COMMIT")  # SQLite may copy its log into the file
         except BaseException:
             self._sources.clear()
             self._labels.clear()
@@ -563,3 +603,5 @@ class Index:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+        finally:
+            self._note_written()

@@ -2,7 +2,7 @@
 
 It reads the journal as subscribers do, in its own thread, and yields to commits: while events arrive it adds a batch
 only now and then, and catches up afterwards. Nothing else needs the index. An index that cannot be written is retried
-later, a damaged one is rebuilt, and neither affects commits.
+later, one that is damaged, or was removed or overwritten in use, is rebuilt, and neither affects commits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import anyio
 
 from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, StoredEvent
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
-from tooltap.daemon.search.index import Index, Source, delete_file
+from tooltap.daemon.search.index import Index, ReplacedError, Source, delete_file
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.filters import Filter
@@ -43,6 +43,9 @@ CHECK_PERIOD = 3_600.0
 """Maximum seconds between two checks for deleted events."""
 RETENTION_CHECK = 600.0
 """Maximum seconds between two such checks after retention has deleted some."""
+
+DAMAGED = "the search index is damaged"
+REPLACED = "the search index was removed, replaced or overwritten in use"
 
 T = TypeVar("T")
 
@@ -67,9 +70,12 @@ class Indexer:
         self._is_busy = False
         """True while events arrive."""
         self._statistics: dict[str, int] = {"documents": 0, "parts": 0, "bytes": 0}
-        self._is_damaged = False
+        self._damage = ""
+        """Reason that the index has to be rebuilt."""
         self._rebuilt = -RETRY
         """Time at which a damaged index was last rebuilt."""
+        self.rebuilding = ""
+        """Reason that the index is being rebuilt, until it has all events again."""
         self._is_whole = False
         """True if no part is stale."""
         self.is_idle = False
@@ -77,7 +83,7 @@ class Indexer:
         self.generation = 0
         """Incremented when the file is replaced, so that readers open it again."""
         self.rebuilds = 0
-        """Number of times a damaged index was rebuilt."""
+        """Number of times an index that was damaged, removed or overwritten was rebuilt."""
         self.problem = ""
         """Reason that the index cannot be written, as one sentence; empty if it can."""
 
@@ -96,7 +102,8 @@ class Indexer:
 
     def statistics(self) -> dict[str, Any]:
         found: dict[str, Any] = {"upto": self.upto, "floor": self.floor, **self._statistics, "rebuilds": self.rebuilds}
-        return {**found, **({"problem": self.problem} if self.problem else {})}
+        states = {"problem": self.problem, "rebuilding": self.rebuilding}
+        return {**found, **{name: sentence for name, sentence in states.items() if sentence}}
 
     def note_deleted(self, *, soon: bool) -> None:
         """Schedule a check for deleted events. `soon`: a user has deleted them, and expects that no search finds
@@ -120,7 +127,17 @@ class Indexer:
 
     def note_damaged(self) -> None:
         """Have the index rebuilt, because a reader found the file damaged."""
-        self._is_damaged = True
+        self._damage = DAMAGED
+
+    def check_file(self) -> None:
+        """See `Index.check_file`."""
+        index = self._index
+        if index is not None:
+            index.check_file()
+
+    def note_replaced(self) -> None:
+        """Have the index rebuilt, because a reader found that the file was removed or replaced."""
+        self._damage = REPLACED
 
     async def close(self) -> None:
         self._closed = True
@@ -133,8 +150,8 @@ class Indexer:
     async def _fail(self, error: Exception) -> float:
         """Report an error, or have a damaged index rebuilt. Return the seconds to wait."""
         self.is_idle = False
-        if isinstance(error, sqlite3.Error) and is_corrupt(error):
-            self._is_damaged = True
+        if isinstance(error, ReplacedError) or (isinstance(error, sqlite3.Error) and is_corrupt(error)):
+            self._damage = REPLACED if isinstance(error, ReplacedError) else DAMAGED
             return PERIOD if time.monotonic() >= self._rebuilt + RETRY else RETRY
         if isinstance(error, OSError | sqlite3.Error | JournalError):
             reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
@@ -152,8 +169,11 @@ class Indexer:
     async def _step(self) -> bool:
         """Do one step of work; return whether more is left."""
         self.is_idle = False
-        if self._is_damaged:
-            _log.warning("the search index is damaged; rebuilding it", index=str(self.path))
+        if self._index is not None and not self._damage:
+            await self._call(self._index.check_file)
+        if self._damage:
+            self.rebuilding = self._damage
+            _log.warning(f"{self._damage}; rebuilding it", index=str(self.path))
             self.rebuilds += 1
             self._rebuilt = time.monotonic()
             await self._begin_again()
@@ -167,6 +187,7 @@ class Indexer:
             return False
         if not await self._add(index) and not await self._build(index):
             self.is_idle = time.monotonic() < self._next_check
+            self.rebuilding = ""
             return False
         while await self._call(index.shrink, self._most_bytes):
             pass
@@ -263,7 +284,7 @@ class Indexer:
         path, journal = self._path_of(self._journal.id), self._journal.id
         await self._close_index()
         await self._call(delete_file, path)
-        self._is_damaged = False
+        self._damage = ""
         self._index = await self._call(Index, path, journal)
         self._next_check = 0.0
         self.generation += 1

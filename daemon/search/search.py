@@ -23,8 +23,8 @@ from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.journal.open import Place
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
 from tooltap.daemon.journal.sqlite.file import steady_place
-from tooltap.daemon.search.index import second_of
-from tooltap.daemon.search.indexer import Indexer
+from tooltap.daemon.search.index import ReplacedError, second_of
+from tooltap.daemon.search.indexer import DAMAGED, REPLACED, Indexer
 from tooltap.daemon.search.query import Highlighter, Hit, IndexReader, Snippet, Tally, Wanted
 from tooltap.daemon.system.paths import indexes_folder
 from tooltap.normalizers.stream.searchable import CALLS, Searchable, key_of_call, searchable
@@ -260,20 +260,27 @@ class Search:
         path, generation = indexer.path, indexer.generation
 
         def ask() -> T:
+            indexer.check_file()
             if self._reader is None or self._generation != generation:
                 if self._reader is not None:
                     self._reader.close()
                     self._reader = None
                 assert path is not None  # of `_open_indexer`
                 self._reader, self._generation = IndexReader(path), generation
-            return function(self._reader, *arguments)
+            try:
+                return function(self._reader, *arguments)
+            finally:  # what it has read, or failed to read, may be of another file
+                indexer.check_file()
 
         try:
             return await self._in_thread(ask)
+        except ReplacedError as error:
+            indexer.note_replaced()
+            raise UnavailableError(f"{REPLACED}, and is being rebuilt; try again") from error
         except sqlite3.Error as error:
             if is_corrupt(error):
                 indexer.note_damaged()
-                raise UnavailableError("the search index is damaged and is being rebuilt") from error
+                raise UnavailableError(f"{DAMAGED} and is being rebuilt") from error
             raise UnavailableError(f"the search index cannot be read: {error}") from error
 
     async def _in_thread(self, function: Callable[..., T], *arguments: Any) -> T:

@@ -130,6 +130,10 @@ def test_running_daemon_is_reported(home: Path, daemon: Running) -> None:
             {"problem": "the search index cannot be written: full"},
             [("note", "the search index cannot be written: full")],
         ),
+        (
+            {"rebuilding": "the search index is damaged", "behind": 1},
+            [("note", "the search index is damaged, and is being rebuilt: 1 event not searched yet")],
+        ),
     ],
 )
 def test_the_search_index_is_reported(index: dict[str, Any] | None, found: list[tuple[str, str]]) -> None:

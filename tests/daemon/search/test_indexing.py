@@ -5,8 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +219,69 @@ async def test_a_damaged_index_is_made_again(sqlite_journal: SqliteJournal, tmp_
         assert statistics is not None
         assert statistics["rebuilds"] >= 1
         assert "problem" not in statistics
+    assert contents(path) == await _clean(sqlite_journal, tmp_path / "clean")
+
+
+def removed(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink()
+
+
+def renamed(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+
+
+def replaced_by_nothing(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.touch()
+
+
+def replaced_by_a_copy(path: Path) -> None:
+    shutil.copyfile(path, path.with_name("copy"))
+    path.with_name("copy").rename(path)
+
+
+def overwritten_by_a_copy(path: Path) -> None:
+    shutil.copyfile(path.with_name("older"), path)
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def log_removed(path: Path) -> None:
+    Path(f"{path}-wal").unlink()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [removed, renamed, replaced_by_nothing, replaced_by_a_copy, overwritten_by_a_copy, emptied, log_removed],
+)
+async def test_an_index_that_is_gone_is_made_again(
+    change: Callable[[Path], None], sqlite_journal: SqliteJournal, tmp_path: Path
+) -> None:
+    """A search finds everything, or is refused, or says that it has not searched everything."""
+    path = tmp_path / "search"
+    async with searched(sqlite_journal, path) as index:
+        await index.settle()
+    shutil.copyfile(path, path.with_name("older"))
+    await sqlite_journal.commit(commit(*[message(f"word {one}") for one in range(200)]))
+    async with searched(sqlite_journal, path) as index:
+        assert len((await index.find("word")).hits) == 200
+        change(path)
+        refused = set()
+        with anyio.fail_after(30):
+            while (index.search.statistics() or {})["rebuilds"] == 0:
+                try:
+                    answer = await index.find_now("word")
+                    assert answer.behind or len(answer.hits) == 200
+                except UnavailableError as error:
+                    refused.add(str(error))
+                await anyio.sleep(0)
+        assert refused <= {f"{indexer_module.REPLACED}, and is being rebuilt; try again"}
+        assert len((await index.find("word")).hits) == 200
+        statistics = index.search.statistics() or {}
+        assert (statistics["rebuilds"], statistics["behind"], statistics.get("rebuilding")) == (1, 0, None)
     assert contents(path) == await _clean(sqlite_journal, tmp_path / "clean")
 
 
