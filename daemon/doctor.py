@@ -448,6 +448,10 @@ def traces(statistics: dict[str, Any] | None) -> Iterator[Finding]:
         if trace is not None and trace["problem"]:
             advice = "Make it writable, or choose another place with TOOLTAP_TRACE_DIR."
             yield problem("traces", f"the trace {path} cannot be written: {trace['problem']}", advice)
+        elif trace is not None and (gone := trace.get("restarted")):
+            times = "once" if gone == 1 else f"{gone} times"
+            text = f"the trace {path} was removed or renamed in use {times}, and a new file begun"
+            yield note("traces", text, "Nothing need be removed: the daemon keeps its traces within a limit.")
     if path is None:
         yield fine("traces", f"{who} no trace of raw lines", "TOOLTAP_TRACE=1 switches it on.")
         return

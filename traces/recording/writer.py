@@ -20,6 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from glob import escape
 from itertools import islice
@@ -173,6 +174,9 @@ class RotatingFile:
     only under an exclusive one, so no process removes a file that another process is writing to. The kernel releases
     the lock when a process dies, so there are no stale locks.
 
+    If another program removes or renames the file, as users do who rotate logs, what comes next goes into a new file at
+    the path. No record goes only into a file without a name.
+
     Touches the disk only in `write`. After `write` has raised `OSError`, the next `write` reopens the file.
     """
 
@@ -182,6 +186,8 @@ class RotatingFile:
         """The size limit of a file, and of the data passed to one `write`."""
         self.rotated = 0
         self.removed = 0
+        self.restarted = 0
+        """How often another program removed or renamed the file in use, so that a new one was begun."""
         self.others = 0
         """Bytes of the other files that share the budget."""
         self.size = 0
@@ -195,6 +201,11 @@ class RotatingFile:
         if self._rotates and self.size and self.size + len(data) > self.file_bytes:
             self._rotate()
             file = self._open()
+        self._append(file, data)
+        if self._rotates and not os.fstat(file).st_nlink:  # it was removed meanwhile, and nobody can see what it has
+            self._append(self._open(), data)
+
+    def _append(self, file: int, data: bytes) -> None:
         written = 0
         try:
             while written < len(data):
@@ -212,6 +223,8 @@ class RotatingFile:
     def _open(self) -> int:
         if self._file is not None and self._is_at_path(self._file):
             return self._file
+        if self._file is not None and not self._is_rotated(self._file):
+            self.restarted += 1
         self.close()
         os.makedirs(os.path.dirname(without_planted_links(self.path)), mode=0o700, exist_ok=True)
         file = open_special(self.path, os.O_RDWR | os.O_APPEND)
@@ -237,6 +250,14 @@ class RotatingFile:
             return not self._rotates or os.path.samestat(os.fstat(file), os.stat(self.path))
         except FileNotFoundError:
             return False
+
+    def _is_rotated(self, file: int) -> bool:
+        """Return whether another daemon, which writes to the same file, has rotated it."""
+        for part in parts(self.path):
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file), os.stat(part)):
+                    return True
+        return False
 
     def _rotate(self) -> None:
         os.rename(self.path, next_rotated(self.path))
@@ -399,7 +420,8 @@ class TraceWriter:
 
     def statistics(self) -> dict[str, Any]:
         """Figures for `stats`: the path; records and bytes written, records dropped; files rotated and removed by this
-        process; bytes of all files that share the budget; and `problem` while records cannot be written."""
+        process; `restarted`: how often another program removed or renamed the file in use; bytes of all files that
+        share the budget; and `problem` while records cannot be written."""
         disk = self._disk
         return {
             "path": str(self.path),
@@ -408,6 +430,7 @@ class TraceWriter:
             "dropped": self._dropped,
             "rotated": disk.rotated,
             "removed": disk.removed,
+            "restarted": disk.restarted,
             "totalBytes": disk.others + disk.size,
             "problem": self._problem,
         }
@@ -461,6 +484,8 @@ class TraceWriter:
                     )
                 self._problem = error.strerror
                 return
+            if self._disk.restarted:
+                self._warn_once("was removed or renamed in use; lines go on into a new file there")
             self._records += count
             self._bytes += len(data)
             self._problem = None

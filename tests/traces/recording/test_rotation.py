@@ -10,7 +10,7 @@ import pytest
 
 from tests.traces.recording.tracing import put, record, trace, writer_to
 from tooltap.traces.recording.reader import TraceReader
-from tooltap.traces.recording.writer import expand, next_rotated, parts
+from tooltap.traces.recording.writer import RotatingFile, expand, next_rotated, parts
 
 OURS = "tooltap-2026-11-21T22-37-05-042Z-pid-{pid}.jsonl"
 
@@ -82,17 +82,41 @@ def test_file_of_a_live_daemon_is_not_removed(tmp_path: Path) -> None:
     assert not (tmp_path / OURS.format(pid=2)).exists()
 
 
-def test_removed_trace_is_started_again(tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    writer = writer_to(path)
-    put(writer, record(1, b"one"))
-    while not writer.statistics()["records"]:
-        os.sched_yield()
-    path.unlink()
-    put(writer, record(2, b"two"))
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_trace_that_is_gone_is_started_again(is_removed: bool, tmp_path: Path) -> None:
+    path, kept = tmp_path / "t.jsonl", tmp_path / "kept"
+    warnings: list[str] = []
+    writer = writer_to(path, warn=warnings.append)
+    for n in (1, 2, 3):
+        put(writer, record(n, b"text"))
+        while writer.statistics()["records"] < n:
+            os.sched_yield()
+        path.unlink() if is_removed else path.rename(kept)
+    put(writer, record(4, b"text"))
     writer.close()
 
-    assert numbers([path]) == [2]
+    assert numbers([path]) == [4]
+    assert is_removed or numbers([kept]) == [3]
+    assert warnings == [f"the trace {path} was removed or renamed in use; lines go on into a new file there"]
+    assert writer.statistics()["restarted"] == 3
+
+
+def test_no_record_is_only_in_a_removed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is removed between the look at it and the write."""
+    path = tmp_path / "t.jsonl"
+    write = os.write
+
+    def remove_and_write(file: int, data: bytes) -> int:
+        monkeypatch.undo()
+        path.unlink()
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", remove_and_write)
+    disk = RotatingFile(path, 2**20, 2**30)
+    disk.write(b"{}\n")
+    disk.close()
+
+    assert path.read_bytes() == b"{}\n"
 
 
 def test_device_is_not_rotated() -> None:
