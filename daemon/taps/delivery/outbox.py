@@ -99,6 +99,8 @@ class Outbox:
         """Number of lines dropped because the outbox was full."""
         self.bytes = 0
         """Memory of all entries, in bytes."""
+        self.is_spool_gone = False
+        """True if the spool was removed, and could not be made again, so that its lines are lost."""
         self.obstacle = "the daemon did not keep up"
         """The reason given for lines that are dropped when the outbox is full."""
         self._max_bytes = max_bytes

@@ -21,6 +21,8 @@ others were reported as lost. Only if neither copy of the header can be read, th
 are in no journal, and every report says so (`is_unread`). A damaged spool is never deleted, for later analysis. So the
 folder is limited by refusing more spools: then a damaged spool stays where it was, and counts as a spool.
 
+Removed in use: the publisher, which has the file open, copies it into a new one (`renew`).
+
 The writer (`Spooler`) decides when to `sync`: until then a record survives the end of the process, but not of the
 machine.
 """
@@ -35,7 +37,7 @@ import time
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, count
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -57,6 +59,8 @@ BLOCK = 4_096
 ROOM = 1_024
 """Least padding of the header, in bytes, for fields that are filled in later."""
 MAX_HEADER = 1024 * 1024
+COPY = 1024 * 1024
+"""Bytes that are copied at once from a file that was removed."""
 
 _COPY = re.compile(rb"tooltap-spool-(\d+) ([0-9a-f]{8}) ")
 
@@ -118,12 +122,7 @@ class Spool:
     def create(cls, directory: Path, header: Header) -> Self:
         """Create a spool. Raises `SpoolError` and `OSError`."""
         path = _private(directory) / f"{header.ingest.stream}{SUFFIX}"
-        while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if os.fstat(descriptor).st_nlink:
-                break
-            os.close(descriptor)  # another process adopted it between the two calls above
+        descriptor = _create(path)
         start = 2 * -(-(len(msgspec.json.encode(header)) + ROOM) // BLOCK) * BLOCK
         spool = cls(path, descriptor, header, start, start)
         try:
@@ -187,6 +186,37 @@ class Spool:
         if not self._is_name_synced:
             sync_folder(self.path.parent)
             self._is_name_synced = True
+
+    def is_in_place(self) -> bool:
+        """Return whether the file is still there, under its name."""
+        try:
+            return os.path.samestat(os.lstat(self.path), os.fstat(self._file))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def renew(self) -> None:
+        """Copy the spool, of which the file was removed, renamed or replaced, into a new file. One that is at its path
+        now is left alone. Another thread may read meanwhile. Raises `SpoolError` and `OSError`."""
+        path = _private(self.path.parent) / f"{self.header.ingest.stream}{SUFFIX}"
+        for number in count(2):
+            try:
+                descriptor = _create(path)
+                break
+            except FileExistsError:
+                path = path.with_name(f"{self.header.ingest.stream}.{number}{SUFFIX}")
+        try:
+            offset = 0
+            while data := os.pread(self._file, min(COPY, self.size - offset), offset):
+                offset += os.pwrite(descriptor, data, offset)
+            # It replaces the file in one step, also for a thread that reads. The lock is the new file's.
+            os.dup2(descriptor, self._file, inheritable=False)
+        except OSError:
+            path.unlink()
+            raise
+        finally:
+            os.close(descriptor)
+        self.path = path
+        self._is_name_synced = False
 
     def end(self, ending: Ending) -> None:
         self.header.ending = msgspec.structs.replace(ending, reason=ending.reason[: ROOM // 8])
@@ -273,6 +303,16 @@ class Spool:
         while data:
             written = os.pwrite(self._file, data, offset)
             data, offset = data[written:], offset + written
+
+
+def _create(path: Path) -> int:
+    """Create a file, and lock it. Raises `OSError`."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)  # another process adopted it between the two calls above
 
 
 def spools(directory: Path) -> dict[Path, int]:
@@ -486,6 +526,8 @@ RETRY = 0.5
 """Seconds between attempts to write after a failure."""
 SYNC = 1.0
 """Most seconds between writing lines to the spool and syncing them to disk."""
+CHECK = 1.0
+"""Seconds between two looks at whether the file is there, while it has lines that the daemon lacks."""
 LOOK = 65_536
 """Bytes that a publisher may write before it checks the total size of all spools again. Each writing publisher may
 exceed the total limit by this."""
@@ -517,10 +559,12 @@ class Spooler:
     def run(self) -> None:
         """Copy until all lines have been put in. Then record the end in the spool, or remove it if everything was
         delivered."""
-        while (entries := self._outbox.copy(BATCH, self._until_sync())) is not None:
+        while (entries := self._outbox.copy(BATCH, self._until_next())) is not None:
             try:
                 if entries:
                     self._write(entries)
+                else:
+                    self._keep()
                 if self._until_sync() == 0:
                     self._sync()
             except (SpoolError, OSError) as error:
@@ -530,8 +574,9 @@ class Spooler:
                     break
         try:
             self._end()
-        except OSError as error:
+        except (SpoolError, OSError) as error:
             self._note(error)
+        self._outbox.is_spool_gone = self._spool is not None and not self._spool.is_in_place()
 
     def read(self, after: int) -> tuple[bytes, int]:
         """Read the spool (`Spool.read`), for the thread of the delivery: lines that are only on disk."""
@@ -566,6 +611,20 @@ class Spooler:
         """Seconds until the next sync; None if nothing was written since the last."""
         return None if self._sync_at is None else max(0.0, self._sync_at - time.monotonic())
 
+    def _until_next(self) -> float | None:
+        """Seconds until something must be done besides writing; None if nothing."""
+        if self._spool is None or self._outbox.acked >= self._spool.lines:
+            return self._until_sync()
+        return min(CHECK, CHECK if (sync := self._until_sync()) is None else sync)
+
+    def _keep(self) -> None:
+        """Make the file again if it was removed and has lines that the daemon lacks."""
+        if self._spool is None or self._outbox.acked >= self._spool.lines or self._spool.is_in_place():
+            return
+        self._spool.renew()
+        self._allowed = 0
+        self._sync_at = time.monotonic()
+
     def _sync(self) -> None:
         """Sync written lines, unless the daemon has committed them."""
         self._sync_at = None
@@ -584,8 +643,11 @@ class Spooler:
         if self._spool is None:
             self._header.after = after
             self._spool = Spool.create(self._limits.directory, self._header)
-        elif self._outbox.acked >= self._spool.lines:
-            self._spool.restart(after)
+        else:
+            if self._outbox.acked >= self._spool.lines:
+                self._spool.restart(after)
+            if not self._spool.is_in_place():
+                self._spool.renew()
         return self._spool
 
     def _end(self) -> None:
@@ -598,6 +660,7 @@ class Spooler:
             lost = outbox.rest()[1]
             ending = Ending(outbox.lines, lost, outbox.obstacle, outbox.ended, outbox.suspended, outbox.process)
             self._spool.end(ending)
+            self._keep()
             self._spool.sync()
 
     def _note(self, error: SpoolError | OSError) -> None:

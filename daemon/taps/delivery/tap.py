@@ -138,7 +138,7 @@ class Tap:
             return f"tapping failed after {lines} lines: {self._failure!r}"
         if self._outbox.delivered:
             return f"{dropped} of {lines} lines were dropped: {self._outbox.obstacle}" if dropped else None
-        lost = self._outbox.rest()[0] + dropped
+        lost = lines - self._outbox.acked if self._outbox.is_spool_gone else self._outbox.rest()[0] + dropped
         why = self._delivery.problem or "the daemon did not keep up"
         waiting = max(0, lines - self._outbox.acked - lost)
         if not lost:

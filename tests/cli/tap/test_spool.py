@@ -6,6 +6,8 @@ import json
 import random
 import re
 import resource
+import shutil
+from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -133,6 +135,64 @@ def test_publisher_killed_while_writing(nth: int, place: Place) -> None:
     with place.serving() as daemon:
         daemon.wait_until_ended(1, "suspended")
         assert list(daemon.journal().values()) == ([list(range(nth - 2))] if nth > 2 else [])
+
+
+# -- removed in use --------------------------------------------------------------------------------------------------
+
+
+def removed(spool: Path) -> None:
+    spool.unlink()
+
+
+def renamed(spool: Path) -> None:
+    spool.rename(spool.with_name("elsewhere"))
+
+
+def replaced(spool: Path) -> None:
+    shutil.copyfile(spool, spool.with_name("copy"))
+    spool.with_name("copy").rename(spool)
+
+
+def folder_removed(spool: Path) -> None:
+    shutil.rmtree(spool.parent)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("change", [removed, renamed, replaced, folder_removed])
+def test_spool_that_is_gone_is_made_again(change: Callable[[Path], None], is_killed: bool, place: Place) -> None:
+    """The tap has its lines. It makes the spool again while the agent says nothing, and when it ends."""
+    with place.start(*ECHO) as run:
+        echo(run, range(50))
+        until(lambda: place.spooled(49))
+        [spool] = place.spools
+        before = spool.stat().st_ino
+        change(spool)
+        if is_killed:
+            until(lambda: any(has_all(one, 50, before) for one in place.spools))
+            run.kill()
+        else:
+            echo(run, range(50, 60))
+            code, _, said = run.end()
+            assert (code, said.decode().count("60 of 60 lines wait in the spool: no daemon")) == (0, 1)
+    with place.serving() as daemon:
+        daemon.wait_until_ended(1, "suspended" if is_killed else "ended")
+        assert list(daemon.journal().values()) == [list(range(50 if is_killed else 60))]
+
+
+def has_all(spool: Path, lines: int, but: int) -> bool:
+    return spool.stat().st_ino != but and spool.read_bytes().count(b'\\"n\\"') == lines
+
+
+def test_spool_that_cannot_be_made_again_is_reported(place: Place) -> None:
+    with place.start(*ECHO) as run:
+        echo(run, range(50))
+        until(lambda: place.spooled(49))
+        shutil.rmtree(place.folder / "spool")
+        (place.folder / "spool").touch()
+        code, _, said = run.end()
+
+    assert code == 0
+    assert b"50 of 50 lines are lost (the spool cannot be written: File exists): no daemon is listening at" in said
 
 
 # -- disks -----------------------------------------------------------------------------------------------------------
