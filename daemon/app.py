@@ -37,7 +37,7 @@ from tooltap.daemon.sessions.prices import state
 from tooltap.daemon.sessions.usage import bill
 from tooltap.daemon.system.clock import ClockWatch, wall_clock
 from tooltap.daemon.system.listener import Listener
-from tooltap.daemon.system.logs import faults, get_logger, lines_left_out
+from tooltap.daemon.system.logs import Trouble, faults, get_logger, lines_left_out
 from tooltap.daemon.system.loop import Watchdog
 from tooltap.daemon.system.paths import spool_path
 from tooltap.daemon.system.running_daemons import Record, RunningDaemon
@@ -134,6 +134,7 @@ class Daemon:
         self._started = time.monotonic()
         self._started_at = wall_clock()
         self._record: Record | None = None
+        self._unrecorded = Trouble(_log, "the daemon is not recorded", "the daemon is recorded again")
 
     def stop(self) -> None:
         self._stopping.set()
@@ -357,6 +358,7 @@ class Daemon:
             tasks.start_soon(self._run_follower, self._follower, name="follow")
         tasks.start_soon(_repeat, FILES_PERIOD, self.journal.check_files, name="files of the journal")
         tasks.start_soon(_repeat, FILES_PERIOD, lambda: self.server.renew(listener), name="socket")
+        tasks.start_soon(_repeat, FILES_PERIOD, self._renew_record, name="record of the daemon")
         tasks.start_soon(_repeat, VIEWS_PERIOD, self._make_missing_views, name="views that were not made")
         tasks.start_soon(_repeat, DRAIN_INTERVAL, self._drain.run, name="drain of spools")
         tasks.start_soon(_repeat, FINDINGS_PERIOD, self._keep_findings, name="findings of drift")
@@ -391,7 +393,13 @@ class Daemon:
             else:
                 self._record.write(running)
         except OSError as error:
-            _log.warning("the daemon is not recorded", folder=error.filename, reason=error.strerror)
+            self._unrecorded.begin(f"{error.filename}: {error.strerror}")
+        else:
+            self._unrecorded.end()
+
+    def _renew_record(self) -> None:
+        if self._record is None or not self._record.is_in_place():
+            self._write_record()
 
     def _serve_browsers(self, listening: socket.socket, requests: Requests, tasks: TaskGroup) -> None:
         from tooltap.daemon.web.http.feed import Feeds
@@ -402,6 +410,7 @@ class Daemon:
         services = Services(self.config, self.journal, self.hub, requests, feeds, self.statistics)
         self.web = WebServer(services, listening, self._token)
         tasks.start_soon(self.web.run)
+        tasks.start_soon(_repeat, FILES_PERIOD, self.web.check_files, name="files of the web gateway")
 
     async def _run_follower(self, follower: Follower) -> None:
         with self._following:

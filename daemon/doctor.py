@@ -66,7 +66,9 @@ def examine(
     if "://" in where:
         yield from served_journal(where, statistics)
     else:
-        yield from _guarded("journal", partial(journal, Path(where)))
+        # SQLite would make a new log in place of one that was removed.
+        is_opened = not (statistics or {}).get("journal", {}).get("problem")
+        yield from _guarded("journal", partial(journal, Path(where), is_opened=is_opened))
         if statistics is None:
             yield from _guarded("journal", partial(scrubbed, Path(where)))
         else:
@@ -275,6 +277,8 @@ def web(statistics: dict[str, Any]) -> Finding:
     page = statistics.get("web")
     if page is None:
         return fine("web", "the daemon serves no web page")
+    if reason := page.get("problem"):
+        return problem("web", reason, "Programs with the daemon's token, and browsers that are logged in, go on.")
     return fine("web", f"the web page is at {page['url']}")
 
 
@@ -365,7 +369,8 @@ LITTLE, TOO_LITTLE = 1024 * MIB, 64 * MIB
 """Free disk space in bytes below which there is a note (`LITTLE`), or a problem (`TOO_LITTLE`)."""
 
 
-def journal(file: Path) -> Iterator[Finding]:
+def journal(file: Path, *, is_opened: bool = True) -> Iterator[Finding]:
+    """`is_opened`: also open it, to see its format."""
     yield from folder("journal", file.parent)
     yield from _steadiness(file.resolve().parent)
     try:
@@ -376,6 +381,8 @@ def journal(file: Path) -> Iterator[Finding]:
     if status.st_mode & 0o077:
         text = f"other users may read {file} (mode {stat.S_IMODE(status.st_mode):04o}), which holds what agents printed"
         yield problem("journal", text, f"Run chmod 600 {file}.")
+    if not is_opened:
+        return
     try:
         version = format_of(file)
     except JournalError as error:

@@ -45,13 +45,13 @@ class Record:
 
     def __init__(self, daemon: RunningDaemon) -> None:
         folder = daemon_folders()[0]
-        private_folder(folder)
         self._path = os.path.join(folder, f"{daemon.pid}-{daemon.started}{SUFFIX}")
         self._descriptor = -1
         self.write(daemon)
 
     def write(self, daemon: RunningDaemon) -> None:
         """Write or update the record. Raises `OSError`."""
+        private_folder(os.path.dirname(self._path))
         beside = f"{self._path}.new"
         with suppress(FileNotFoundError):
             os.unlink(beside)
@@ -69,6 +69,13 @@ class Record:
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = descriptor
+
+    def is_in_place(self) -> bool:
+        """Return False if the record was removed, renamed or replaced. Raises `OSError`."""
+        try:
+            return os.path.samestat(os.lstat(self._path), os.fstat(self._descriptor))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def close(self) -> None:
         with suppress(OSError):

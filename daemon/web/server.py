@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tooltap.daemon.system.connections import Shares
 from tooltap.daemon.system.http_server import HttpConnection, HttpServer
-from tooltap.daemon.system.logs import get_logger
+from tooltap.daemon.system.logs import Trouble, get_logger
 from tooltap.daemon.system.loop import name_task
 from tooltap.daemon.system.tcp import url_of
 from tooltap.daemon.web.api import api
@@ -24,6 +24,7 @@ from tooltap.daemon.web.http.guard import PATIENCE, Guard, Origins
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.requests import HANDLERS
 from tooltap.daemon.web.http.services import Services
+from tooltap.daemon.web.http.token import why_not_readable
 from tooltap.daemon.web.page import page
 from tooltap.daemon.web.page.login import login_page
 from tooltap.daemon.web.page.page import warm_up
@@ -50,6 +51,8 @@ class WebServer:
         self._logins = Logins(
             path.with_name(f"{path.name}-logins-{port}"), hmac.digest(token.encode(), b"outputs", "sha256"), self._web
         )
+        self._token = token
+        self._trouble = Trouble(_log, "programs cannot read the token", "programs can read the token again")
         self._answers: Counter[int] = Counter()
         self._server = HttpServer(
             _counted(
@@ -83,6 +86,15 @@ class WebServer:
         finally:
             self._stopped.set()
 
+    async def check_files(self) -> None:
+        """Log it if programs cannot read the token, and write the logins again if their file is gone: called every few
+        seconds. Raises `OSError`."""
+        if problem := why_not_readable(self._web.token_path, self._token):
+            self._trouble.begin(problem)
+        else:
+            self._trouble.end()
+        await self._logins.renew_file()
+
     def stop(self) -> None:
         """End all feeds, and so their connections. Other responses get `FINISHING` seconds."""
         self._services.feeds.stop()
@@ -99,6 +111,7 @@ class WebServer:
         return {
             "url": self.url,
             "tokenFile": str(self._web.token_path),
+            **({} if self._trouble.problem is None else {"problem": self._trouble.problem}),
             "logins": len(self._logins.alive()),
             "connections": len(self._server.server_state.connections),
             "feeds": len(self._services.feeds),

@@ -29,6 +29,7 @@ CONSTANTS = {
     "at_interval": (SERVER, FEED),
     "display_patience": (APP,),
     "drain_interval": (APP,),
+    "files_period": (APP,),
     "finishing": ("tooltap.daemon.taps.gateway.server",),
     "frame_bytes": (SERVER,),
     "hook.restart": ("tooltap.daemon.taps.hooks.run",),

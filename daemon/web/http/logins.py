@@ -121,6 +121,8 @@ class Logins:
         self._saved = self._steady()
         self._lock = anyio.Lock()
         self._logins = {login.id: login for login in self._read()}
+        self._known = self._look()
+        """The file as it was written last, or found at the start; None: there was none."""
 
     # -- links and entering -------------------------------------------------------------------------------------
 
@@ -267,6 +269,22 @@ class Logins:
         async with self._lock:
             self._saved = self._steady()
             await anyio.to_thread.run_sync(_write, self._path, msgspec.json.encode(self.alive()))
+            self._known = self._look()
+
+    async def renew_file(self) -> None:
+        """Write the file again if it was removed, replaced or written by another program: a restart of the daemon would
+        forget logins, or bring ended ones back. Raises `OSError`."""
+        if not self._lock.locked() and self._look() != self._known:
+            _log.warning("the logins were removed or replaced in use; writing them again", file=str(self._path))
+            await self._save()
+
+    def _look(self) -> tuple[int, ...] | None:
+        """Return what changes when the file is replaced or written; None if there is none. Raises `OSError`."""
+        try:
+            status = os.lstat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
     async def _save_if_possible(self) -> None:
         try:

@@ -32,6 +32,19 @@ def is_token(given: str, token: str) -> bool:
     return hmac.compare_digest(given.encode(errors="surrogateescape"), token.encode())
 
 
+def why_not_readable(path: Path, token: str) -> str:
+    """Say in one sentence why programs that read the file do not get this token; empty if they do."""
+    try:
+        found = read_token(path)
+    except FileNotFoundError:
+        return f"the token {path} was removed or renamed in use: put it back, or restart the daemon for a new one"
+    except ListenError as error:
+        return str(error)
+    except OSError as error:
+        return f"the token in {path} cannot be read: {error.strerror}"
+    return "" if found == token else f"the token in {path} was replaced in use: restart the daemon, which has another"
+
+
 def _make(path: Path) -> None:
     """Create the file atomically, and never over one that another daemon creates at the same time."""
     with whole_file(path, 0o600, replace=False) as file:

@@ -1,0 +1,238 @@
+"""What happens to a daemon's files while it runs: each is removed, renamed, replaced or overwritten, one row of a table
+for each. The doors are the socket, HTTP and `tooltap doctor`.
+
+In every row it is noticed, what is acknowledged afterwards is there after a restart, and when all is as it should be
+again, `doctor` has no complaint left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.cli.command import here
+from tests.daemon.running import TIMEOUT, Running
+from tests.daemon.web.browsing import Browser, browsed
+from tooltap.daemon.system.paths import daemon_folders
+
+# -- what happens to a file -------------------------------------------------------------------------------------------
+
+Change = Callable[[Path, Path], None]
+
+
+def removed(file: Path, kept: Path) -> None:
+    """The last name of a file goes; the content of `kept` is that of a backup."""
+    if not file.is_socket():
+        shutil.copy(file, kept)
+    file.unlink()
+
+
+def renamed(file: Path, kept: Path) -> None:
+    file.rename(kept)
+
+
+def replaced(file: Path, kept: Path) -> None:
+    """By a copy, as a restore from a backup does it."""
+    file.rename(kept)
+    shutil.copy(kept, file)
+
+
+def emptied(file: Path, kept: Path) -> None:
+    file.rename(kept)
+    file.touch(0o600)
+
+
+# -- what then happens -------------------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """`{file}` in a sentence is the path of the file."""
+
+    file: str
+    """The file, relative to the daemon's folder; `record`: its record among the running daemons."""
+    change: Change
+    logged: str = ""
+    """The event of the log that says it."""
+    doctor: str = ""
+    """The sentence of `doctor` until it is put right; empty if the daemon puts it right by itself."""
+    refused: str = ""
+    """The sentence with which a publisher is refused meanwhile; empty if lines are acknowledged."""
+    search: str = ""
+    """The sentence with which a search may be refused meanwhile."""
+
+
+GONE = "{file} was removed, renamed or replaced in use: put it back, or restart the daemon"
+NO_TOKEN = "the token {file} was removed or renamed in use: put it back, or restart the daemon for a new one"
+TRACE = "the trace {file} was removed or renamed in use once, and a new file begun"
+REPLACED = "the search index was removed, replaced or overwritten in use"
+
+
+def journal(file: str, change: Change) -> Row:
+    return Row(file, change, "nothing can be stored in the journal", f"the daemon cannot commit lines: {GONE}", GONE)
+
+
+def index(file: str, change: Change) -> Row:
+    return Row(file, change, f"{REPLACED}; rebuilding it", search=f"{REPLACED}, and is being rebuilt; try again")
+
+
+def trace(change: Change) -> Row:
+    return Row(
+        "trace.jsonl", change, "trace", "the trace {file} was removed or renamed in use once, and a new file begun"
+    )
+
+
+def token(change: Change, sentence: str) -> Row:
+    return Row("token", change, "programs cannot read the token", sentence)
+
+
+ROWS = [
+    *(journal(file, change) for file in ("journal.db", "journal.db-wal") for change in (removed, renamed, replaced)),
+    *(Row("journal.db.lock", change) for change in (removed, renamed)),
+    *(Row("journal.db.tip", change) for change in (removed, renamed)),
+    *(Row("run/t.sock", change, "the socket was removed, and is there again") for change in (removed, renamed)),
+    *(index("journal.db.search", change) for change in (removed, renamed, replaced, emptied)),
+    index("journal.db.search-wal", removed),
+    *(trace(change) for change in (removed, renamed, emptied)),
+    *(token(change, NO_TOKEN) for change in (removed, renamed)),
+    token(emptied, "there is no token in {file}; remove the file to get a new one"),
+    *(
+        Row("logins", change, "the logins were removed or replaced in use; writing them again")
+        for change in (removed, renamed, replaced)
+    ),
+    *(Row("record", change) for change in (removed, renamed)),
+]
+
+
+# -- the doors --------------------------------------------------------------------------------------------------------
+
+
+def line(text: str) -> bytes:
+    said = {"type": "assistant", "message": {"content": [{"type": "text", "text": text}]}, "session_id": "one"}
+    return json.dumps({"t": 1_700_000_000_000, "line": json.dumps(said)}).encode() + b"\n"
+
+
+def publish(daemon: Running, text: str) -> str:
+    """Publish a line of a new stream. Returns the error if it is refused; empty once it is acknowledged."""
+    with daemon.connect() as wire:
+        wire.send("ingest", stream=text.replace(" ", "-"), framing="tapped", dialect="claude-stream")
+        frame = wire.read()
+        if frame["op"] == "ingesting":
+            with suppress(ConnectionError):  # it is refused already
+                wire.write(line(text))
+            while (frame := wire.read())["op"] not in ("ack", "error"):
+                pass
+        return "" if frame["op"] == "ack" else str(frame["message"])
+
+
+def texts(daemon: Running) -> list[str]:
+    with daemon.connect() as wire:
+        wire.send("subscribe", after="start", follow=False, filter={"kind": ["message"]})
+        return [one["text"] for one in wire.rest() if one.get("kind") == "message"]
+
+
+def found_by_search(browser: Browser, word: str, refused: str) -> int | None:
+    """Return the number of hits; None if the search was refused, or says that it has not searched everything."""
+    answer = browser.get(f"/api/search?query={word}")
+    if answer.status == 503:
+        assert answer.error[2] == refused
+        return None
+    assert answer.status == 200, answer.body
+    return None if answer.json["behind"] else len(answer.json["hits"])
+
+
+def complaints(daemon: Running) -> list[str]:
+    """Return the notes and problems of `doctor` about the daemon and its files."""
+    reported = json.loads(here("doctor", "--json", "--timeout", 60, "--socket", daemon.path).stdout)
+    areas = ("daemon", "socket", "journal", "traces", "record", "web", "search")
+    found = [one for one in reported["findings"] if one["area"] in areas and one["level"] != "ok"]
+    return [one["text"] for one in found if " left for " not in one["text"]]  # the disk of the machine
+
+
+def until_doctor_says(daemon: Running, *wanted: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while (found := complaints(daemon)) != [*wanted]:
+        assert time.monotonic() < deadline, found
+
+
+def until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come to that"
+        time.sleep(0.02)
+
+
+# -- each row ---------------------------------------------------------------------------------------------------------
+
+
+def place_of(row: Row, folder: Path, browser: Browser) -> Path:
+    match row.file:
+        case "record":
+            [record] = Path(daemon_folders()[0]).glob(f"{os.getpid()}-*.json")
+            return record
+        case "logins":
+            return folder / f"token-logins-{browser.port}"
+        case name:
+            return folder / name
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row.file} {row.change.__name__}" for row in ROWS])
+def test_row(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLTAP_TRACE", "1")
+    monkeypatch.setenv("TOOLTAP_TRACE_FILE", str(tmp_path / "trace.jsonl"))
+    kept = tmp_path / "kept"
+    with capture_logs() as log, browsed(tmp_path, files_period=0.05) as (daemon, browser):
+        login = browser.log_in()
+        assert publish(daemon, "word before") == ""
+        daemon.until_indexed()
+        until(lambda: (daemon.stats()["trace"] or {})["records"])
+        assert found_by_search(browser, "word", "") == 1
+        assert complaints(daemon) == []
+        file = place_of(row, tmp_path, browser)
+        row.change(file, kept)
+
+        acknowledged = ["word before"]
+        refusal = row.refused.format(file=file)
+        error = publish_when_possible(daemon, "word meanwhile")
+        assert refusal in error if refusal else error == ""
+        acknowledged += ["word meanwhile"] if not error else []
+        if row.logged:
+            until(lambda: row.logged in [one["event"] for one in log])
+        if row.search:
+            until(lambda: found_by_search(browser, "word", row.search) == len(acknowledged))
+        if row.doctor:
+            until_doctor_says(daemon, row.doctor.format(file=file))
+        else:
+            until(file.exists)
+            until_doctor_says(daemon)
+        assert browser.get("/api/stats", login).status == 200
+        assert browser.get("/api/stats").status == 200
+        if refusal or row.file == "token":
+            (shutil.copy if row.change is removed and not refusal else os.replace)(kept, file)
+            if row.change is removed and refusal:
+                return  # nobody can put back a file without a name
+        assert publish(daemon, "word after") == ""
+        acknowledged.append("word after")
+        if row.file != "trace.jsonl":
+            until_doctor_says(daemon)
+        if row.file == "logins":
+            assert json.loads(file.read_bytes())
+        if row.logged and row.file != "trace.jsonl":
+            assert [one["event"] for one in log].count(row.logged) == 1
+    with browsed(tmp_path) as (daemon, browser):
+        assert texts(daemon) == acknowledged
+        assert browser.get("/api/stats").status == 200
+
+
+def publish_when_possible(daemon: Running, text: str) -> str:
+    """As `publish`; a socket that was removed is waited for."""
+    until(daemon.path.is_socket)
+    return publish(daemon, text)
