@@ -514,7 +514,7 @@ def test_new_socket_ends_the_wait_for_the_next_attempt(
         await attachment._pause(before)
         return attachment._wait
 
-    assert asyncio.run(wait()) == app_server.RETRY_FIRST
+    assert asyncio.run(wait()) == 0.01
 
 
 @pytest.mark.parametrize("server", ["unix:", "ws://127.0.0.1:1", "/tmp/codex.sock"])
