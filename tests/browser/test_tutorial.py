@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import Tab
@@ -16,6 +18,15 @@ from tests.cli.command import DEMO, environment
 from tests.docs.pages import DOCS, tagged
 
 PAGE = DOCS / "tutorial" / "session-list.md"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A daemon of its own: the list has every session, and one of a kind is looked for."""
+    directory = tmp_path / "site"
+    directory.mkdir()
+    with Site(directory) as site:
+        yield site
 
 
 def test_list_fits_a_phone_and_has_every_session(site: Site, browser: Browser, tmp_path: Path) -> None:
