@@ -51,6 +51,15 @@ def emptied(file: Path, kept: Path) -> None:
     file.touch(0o600)
 
 
+def overwritten(file: Path, kept: Path) -> None:
+    """In place, by a copy from before the daemon was started."""
+    shutil.copyfile(file.with_name("older"), file)
+
+
+def truncated(file: Path, kept: Path) -> None:
+    os.truncate(file, 0)
+
+
 # -- what then happens -------------------------------------------------------------------------------------------------
 
 
@@ -71,13 +80,15 @@ class Row(NamedTuple):
 
 
 GONE = "{file} was removed, renamed or replaced in use: put it back, or restart the daemon"
+OVERWRITTEN = "{file} was overwritten in use: restart the daemon, which then serves what is there now"
 NO_TOKEN = "the token {file} was removed or renamed in use: put it back, or restart the daemon for a new one"
 TRACE = "the trace {file} was removed or renamed in use once, and a new file begun"
 REPLACED = "the search index was removed, replaced or overwritten in use"
 
 
-def journal(file: str, change: Change) -> Row:
-    return Row(file, change, "nothing can be stored in the journal", f"the daemon cannot commit lines: {GONE}", GONE)
+def journal(file: str, change: Change, sentence: str = GONE) -> Row:
+    doctor = f"the daemon cannot commit lines: {sentence}"
+    return Row(file, change, "nothing can be stored in the journal", doctor, sentence)
 
 
 def index(file: str, change: Change) -> Row:
@@ -96,10 +107,11 @@ def token(change: Change, sentence: str) -> Row:
 
 ROWS = [
     *(journal(file, change) for file in ("journal.db", "journal.db-wal") for change in (removed, renamed, replaced)),
+    journal("journal.db", overwritten, OVERWRITTEN),
     *(Row("journal.db.lock", change) for change in (removed, renamed)),
     *(Row("journal.db.tip", change) for change in (removed, renamed)),
     *(Row("run/t.sock", change, "the socket was removed, and is there again") for change in (removed, renamed)),
-    *(index("journal.db.search", change) for change in (removed, renamed, replaced, emptied)),
+    *(index("journal.db.search", change) for change in (removed, renamed, replaced, emptied, truncated)),
     index("journal.db.search-wal", removed),
     *(trace(change) for change in (removed, renamed, emptied)),
     *(token(change, NO_TOKEN) for change in (removed, renamed)),
@@ -189,6 +201,9 @@ def test_row(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLTAP_TRACE", "1")
     monkeypatch.setenv("TOOLTAP_TRACE_FILE", str(tmp_path / "trace.jsonl"))
     kept = tmp_path / "kept"
+    with browsed(tmp_path):
+        pass
+    shutil.copyfile(tmp_path / "journal.db", tmp_path / "older")
     with capture_logs() as log, browsed(tmp_path, files_period=0.05) as (daemon, browser):
         login = browser.log_in()
         assert publish(daemon, "word before") == ""
@@ -215,13 +230,16 @@ def test_row(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             until_doctor_says(daemon)
         assert browser.get("/api/stats", login).status == 200
         assert browser.get("/api/stats").status == 200
-        if refusal or row.file == "token":
+        if row.refused == OVERWRITTEN:  # what was in the file is gone; what is in it now is served
+            acknowledged = []
+        elif refusal or row.file == "token":
             (shutil.copy if row.change is removed and not refusal else os.replace)(kept, file)
             if row.change is removed and refusal:
                 return  # nobody can put back a file without a name
-        assert publish(daemon, "word after") == ""
-        acknowledged.append("word after")
-        if row.file != "trace.jsonl":
+        if row.refused != OVERWRITTEN:
+            assert publish(daemon, "word after") == ""
+            acknowledged.append("word after")
+        if row.file != "trace.jsonl" and row.refused != OVERWRITTEN:
             until_doctor_says(daemon)
         if row.file == "logins":
             assert json.loads(file.read_bytes())
@@ -229,6 +247,8 @@ def test_row(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert [one["event"] for one in log].count(row.logged) == 1
     with browsed(tmp_path) as (daemon, browser):
         assert texts(daemon) == acknowledged
+        assert publish(daemon, "word at last") == ""
+        assert texts(daemon) == [*acknowledged, "word at last"]
         assert browser.get("/api/stats").status == 200
 
 

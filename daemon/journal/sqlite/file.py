@@ -50,6 +50,9 @@ MAGIC = b"SQLite format 3\0"
 PLACE = "place"
 """Key in `meta` of the path at which the journal was opened last."""
 WAL_LIMIT = 64 * 1024 * 1024
+STAMP_OFFSET = 60
+"""Place of `user_version` in SQLite's header."""
+LAST_STAMP = 2**31 - 1
 
 
 class JournalLock:
@@ -100,8 +103,17 @@ class OpenFiles:
     Can be used in several threads.
     """
 
-    def __init__(self, path: Path, lock: JournalLock) -> None:
+    def __init__(self, path: Path, lock: JournalLock, stamp: int) -> None:
+        """`stamp`: that which the file has, or gets when the log is copied into it, see `write_stamp`."""
+        self._path = path
         self._known: dict[str, tuple[int, int]] = {}
+        # It stays open: with any descriptor of a file, a process closes its locks on it, SQLite's too.
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._stamps = [stamp]
+        """Those that the file may have, oldest first: it gets one when SQLite copies its log into it."""
+        self._stamping = threading.Lock()
+        with suppress(OSError):
+            self._stamps.insert(0, self._stamp_of_file())
         for name in (str(path), f"{path}-wal"):
             with suppress(OSError):
                 if (known := _identity(name)) is not None:
@@ -112,6 +124,8 @@ class OpenFiles:
     def problem(self) -> str:
         """Return one sentence on what has happened to the files; empty if they are where they were."""
         with self._one_at_a_time:
+            if self.is_overwritten():
+                return f"{self._path} was overwritten in use: restart the daemon, which then serves what is there now"
             for name, known in self._known.items():
                 try:
                     is_there = _identity(name) == known
@@ -120,6 +134,53 @@ class OpenFiles:
                 if not is_there:
                     return f"{name} was removed, renamed or replaced in use: put it back, or restart the daemon"
             return self._lock.renew()
+
+    def is_overwritten(self) -> bool:
+        """Return whether another program has written over the file, as `cp` does, so that it lacks our stamp. Can be
+        used in any thread."""
+        try:
+            for _ in range(2):  # SQLite may be writing it
+                with self._stamping:
+                    found = self._stamp_of_file()
+                    if found in self._stamps:
+                        self._stamps = self._stamps[self._stamps.index(found) :]
+                        return False
+        except OSError:
+            return False
+        return True
+
+    def restamp(self, connection: sqlite3.Connection) -> None:
+        """Stamp the file anew, so that a copy that was made before can be told from it. Raises `sqlite3.Error`."""
+        stamp = secrets.randbelow(LAST_STAMP) + 1
+        with self._stamping:
+            self._stamps.append(stamp)
+        write_stamp(connection, stamp)
+
+    def _stamp_of_file(self) -> int:
+        found = os.pread(self._descriptor, 4, STAMP_OFFSET)
+        return int.from_bytes(found, "big") if len(found) == 4 else -1
+
+    def close(self) -> None:
+        """Call after SQLite has closed the file."""
+        os.close(self._descriptor)
+
+
+def write_stamp(connection: sqlite3.Connection, stamp: int) -> None:
+    """Write a number into the header of the file (`user_version`). Whoever overwrites the file with a copy that was
+    made before brings back another number, which `OpenFiles` notices; SQLite does not. Raises `sqlite3.Error`."""
+    connection.execute(f"PRAGMA user_version={stamp}")
+
+
+def set_log_aside(path: Path) -> Path | None:
+    """Rename the log of a file that was overwritten, which would garble what is there now. Returns its new path; None
+    if there is none. Raises `OSError`."""
+    aside = Path(f"{path}-wal.overwritten")
+    Path(f"{path}-shm").unlink(missing_ok=True)
+    try:
+        os.replace(f"{path}-wal", aside)
+    except FileNotFoundError:
+        return None
+    return aside
 
 
 def _identity(file: str | int) -> tuple[int, int] | None:
@@ -137,6 +198,15 @@ def connect(path: Path, durability: Durability) -> sqlite3.Connection:
     connection.execute(f"PRAGMA synchronous={SYNCHRONOUS[durability]}")
     add_functions(connection)
     return connection
+
+
+def connect_guard(path: Path) -> sqlite3.Connection:
+    """A connection to an existing file that cannot write. If it is the last one to be closed, SQLite does not copy the
+    log into the file. Raises `sqlite3.Error`."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    guard = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=30)
+    guard.execute("SELECT count(*) FROM sqlite_master").fetchone()  # only now has it opened the log
+    return guard
 
 
 def swap_path(path: Path) -> Path:
@@ -232,6 +302,7 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         _claim(connection, path)
         if tables and "requests" not in tables:
             _add_requests(connection)
+        write_stamp(connection, secrets.randbelow(LAST_STAMP) + 1)
         if durability == "power":  # the last daemon may have been killed before it synced what it had written
             copy_log(connection)
     except BaseException:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import anyio
 import msgspec
@@ -47,9 +47,11 @@ from tooltap.daemon.journal.sqlite.file import (
     Scrubbed,
     check_foreign,
     connect,
+    connect_guard,
     copy_some,
     create_or_check,
     finish_swap,
+    set_log_aside,
     steady_place,
     swap_path,
 )
@@ -68,6 +70,8 @@ from tooltap.protocol.frames import ChangedFilesRequest, UsageRequest
 from tooltap.protocol.replies import ChangedFilesResult, StreamState, UsageResult
 
 READERS = 2
+STAMP_PERIOD_MS = 600_000
+"""Least time between two stamps of the file."""
 SURVEYED_FIRST = 256 * 1024 * 1024
 """Bytes of the largest journal whose survey the first reader with a filter waits for: a quarter of a second or so."""
 SUSPENDED_SUM = STREAM_SUM.format(state="'suspended'", updated="?1", expired="expired")
@@ -82,6 +86,17 @@ T = TypeVar("T")
 _log = get_logger("journal")
 
 
+class _Opened(NamedTuple):
+    lock: JournalLock
+    connection: sqlite3.Connection
+    """The one that writes."""
+    readers: list[sqlite3.Connection]
+    guard: sqlite3.Connection
+    """One that cannot write; see `SqliteJournal.close`."""
+    state: OpenState
+    mark: HighWaterFile
+
+
 class SqliteJournal(Journal):
     """A `Journal` in a SQLite file, created by `open`. `close` waits until everything queued is written."""
 
@@ -91,6 +106,7 @@ class SqliteJournal(Journal):
         lock: JournalLock,
         connection: sqlite3.Connection,
         readers: list[sqlite3.Connection],
+        guard: sqlite3.Connection,
         opened: OpenState,
         mark: HighWaterFile,
         damages: Damages,
@@ -110,7 +126,11 @@ class SqliteJournal(Journal):
         self._oldest = opened.oldest
         self._damages = damages
         loop = asyncio.get_running_loop()
-        self._files = OpenFiles(path, lock)
+        (stamp,) = connection.execute("PRAGMA user_version").fetchone()
+        self._files = OpenFiles(path, lock, stamp)
+        self._guard = guard
+        self._stamped, self._stamped_after = clock(), 0
+        """When the file was stamped last, and the number of transactions then."""
         self._trouble = Trouble(_log, "nothing can be stored in the journal", "the journal's files are back")
         self._writer = Writer(connection, loop, self._report, opened, mark, damages, self._files)
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
@@ -134,7 +154,7 @@ class SqliteJournal(Journal):
         path = steady_place(path)  # what stands beside the file stands beside it under any name
         damages = Damages()
 
-        def open_files() -> tuple[JournalLock, sqlite3.Connection, list[sqlite3.Connection], OpenState, HighWaterFile]:
+        def open_files() -> _Opened:
             if not swap_path(path).exists():
                 check_foreign(path)
             lock = JournalLock(path)
@@ -143,13 +163,13 @@ class SqliteJournal(Journal):
                 connection = create_or_check(path, durability)
                 opened = check_at_open(connection, path, damages)
                 readers = [connect(path, durability) for _ in range(READERS)]
-                return lock, connection, readers, opened, HighWaterFile(path)
+                return _Opened(lock, connection, readers, connect_guard(path), opened, HighWaterFile(path))
             except BaseException:
                 lock.release()
                 raise
 
         try:
-            lock, connection, readers, opened, mark = await asyncio.to_thread(open_files)
+            found = await asyncio.to_thread(open_files)
         except sqlite3.DatabaseError as error:
             advice = "; run `tooltap journal repair`" if is_corrupt(error) else ""
             raise JournalError(f"the journal {path} cannot be opened: {error}{advice}") from error
@@ -157,7 +177,7 @@ class SqliteJournal(Journal):
             raise JournalError(f"the journal {path} cannot be opened: {error}; run `tooltap journal repair`") from error
         except OSError as error:
             raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from error
-        return cls(path, lock, connection, readers, opened, mark, damages, durability, clock)
+        return cls(path, *found, damages, durability, clock)
 
     @property
     def oldest(self) -> int:
@@ -231,8 +251,16 @@ class SqliteJournal(Journal):
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
         deleted = await self._deletion.expire(before, forget_before, max_bytes, await self.pinned())
+        await self._renew_stamp()
         await self._query(copy_some)
         return deleted
+
+    async def _renew_stamp(self) -> None:
+        """Have a copy of the file that is made now told from the file itself later, if it is not idle."""
+        now = self._clock()
+        if self._transactions > self._stamped_after and now >= self._stamped + STAMP_PERIOD_MS:
+            await self._writer.put(self._files.restamp)
+            self._stamped, self._stamped_after = now, self._transactions + 1
 
     async def remove_session(self, session: str) -> int:
         removed = await self._deletion.remove_session(session)
@@ -287,9 +315,25 @@ class SqliteJournal(Journal):
             await asyncio.to_thread(self._pool.shutdown)
             while not self._readers.empty():
                 self._readers.get().close()
+            # SQLite would copy its log into what another program has put there. It cannot if the last connection only
+            # reads.
+            is_overwritten = self._files.is_overwritten()
+            if not is_overwritten:
+                self._guard.close()
             await asyncio.to_thread(self._writer.stop)
             await asyncio.sleep(0)  # let the event loop handle the last transaction's report
+            if is_overwritten:
+                self._guard.close()
+                self._set_log_aside()
+            self._files.close()
             self._lock.release()
+
+    def _set_log_aside(self) -> None:
+        try:
+            if (aside := set_log_aside(self.path)) is not None:
+                _log.warning("the log of the journal that was overwritten is kept", log=str(aside))
+        except OSError as error:
+            _log.error("the log of the journal that was overwritten is still there", reason=error.strerror)
 
     def _report(self, outcomes: list[Outcome]) -> None:
         """Handle one transaction's outcomes: publish the events, then resolve the futures of the commits."""

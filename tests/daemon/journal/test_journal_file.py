@@ -20,7 +20,7 @@ from tests.daemon.events import commit, message
 from tooltap.daemon.journal.interface import Committed, JournalError
 from tooltap.daemon.journal.sqlite import writer
 from tooltap.daemon.journal.sqlite.file import JournalLock, read_high_water
-from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.journal.sqlite.journal import STAMP_PERIOD_MS, SqliteJournal
 from tooltap.protocol.events import Message, decode
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +63,7 @@ def opened_elsewhere(path: Path) -> str:
     """Open the journal in another process. Returns the error."""
     program = (
         "import asyncio, sys, pathlib\n"
-        "from tooltap.daemon.journal.sqlite.journal import SqliteJournal\n"
+        "from tooltap.daemon.journal.sqlite.journal import STAMP_PERIOD_MS, SqliteJournal\n"
         "try: asyncio.run(SqliteJournal.open(pathlib.Path(sys.argv[1])))\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
@@ -211,6 +211,54 @@ async def test_nothing_is_acknowledged_that_a_removed_file_has(
     await journal.commit(commit(message("after"), base=1))
     await journal.close()
     assert await texts(path) == ["before", "after"]
+
+
+@pytest.mark.parametrize("is_copied_in_use", [False, True])
+async def test_nothing_is_acknowledged_that_an_overwritten_file_has(
+    is_copied_in_use: bool, path: Path, tmp_path: Path
+) -> None:
+    """`cp` writes over the file. What is there then is served by the next daemon, and what it lacks is a gap."""
+    clock = Clock()
+    journal = await SqliteJournal.open(path, clock=clock)
+    await journal.commit(commit(message("kept")))
+    if not is_copied_in_use:
+        await journal.close()
+        journal = await SqliteJournal.open(path, clock=clock)
+    await journal.expire(0)
+    shutil.copyfile(path, tmp_path / "backup")
+    await journal.commit(commit(message("lost"), base=1))
+    clock.now += STAMP_PERIOD_MS
+    await journal.expire(0)
+    assert journal.problem == ""
+    shutil.copyfile(tmp_path / "backup", path)
+    sentence = f"{path} was overwritten in use: restart the daemon, which then serves what is there now"
+
+    assert journal.problem == sentence
+    for _ in range(2):
+        with pytest.raises(JournalError, match=re.escape(sentence)):
+            await journal.commit(commit(message("refused"), stream="other"))
+    await journal.close()
+    assert path.read_bytes() == (tmp_path / "backup").read_bytes()
+    assert Path(f"{path}-wal.overwritten").exists()
+
+    journal = await SqliteJournal.open(path)
+    assert journal.corrupt.events == 1
+    await journal.commit(commit(message("after"), base=1))
+    await journal.close()
+    assert await texts(path) == ["kept", "after"]
+
+
+class Clock:
+    now = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+async def test_file_that_is_emptied_in_use_stores_nothing(journal: SqliteJournal, path: Path) -> None:
+    path.write_bytes(b"")
+    with pytest.raises(JournalError, match="was overwritten in use"):
+        await journal.commit(commit(message("a")))
 
 
 async def test_what_is_committed_while_the_file_is_removed_is_not_acknowledged(
