@@ -302,7 +302,8 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
         _claim(connection, path)
         if tables and "requests" not in tables:
             _add_requests(connection)
-        write_stamp(connection, secrets.randbelow(LAST_STAMP) + 1)
+        with suppress(sqlite3.Error):  # on a full disk, it keeps the one that it has
+            write_stamp(connection, secrets.randbelow(LAST_STAMP) + 1)
         if durability == "power":  # the last daemon may have been killed before it synced what it had written
             copy_log(connection)
     except BaseException:

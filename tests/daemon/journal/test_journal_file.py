@@ -18,7 +18,7 @@ import pytest
 
 from tests.daemon.events import commit, message
 from tooltap.daemon.journal.interface import Committed, JournalError
-from tooltap.daemon.journal.sqlite import writer
+from tooltap.daemon.journal.sqlite import file, writer
 from tooltap.daemon.journal.sqlite.file import JournalLock, read_high_water
 from tooltap.daemon.journal.sqlite.journal import STAMP_PERIOD_MS, SqliteJournal
 from tooltap.protocol.events import Message, decode
@@ -246,6 +246,19 @@ async def test_nothing_is_acknowledged_that_an_overwritten_file_has(
     await journal.commit(commit(message("after"), base=1))
     await journal.close()
     assert await texts(path) == ["kept", "after"]
+
+
+async def test_journal_is_opened_though_nothing_can_be_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its readers go on, also on a full disk."""
+    journal = await SqliteJournal.open(path)
+    await journal.commit(commit(message("before")))
+    await journal.close()
+
+    def refuse(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(file, "write_stamp", refuse)
+    assert await texts(path) == ["before"]
 
 
 class Clock:
