@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 
 from tests.daemon.running import Running, Wire, running
 from tests.live.agents import AGENTS, KEY, Place, environment, missing
-from tests.live.clients import Terminal
+from tests.live.clients import PATIENCE, Terminal
 from tests.live.model import Call, Found, Model, Script
 
 pytestmark = [pytest.mark.lab, pytest.mark.process]
@@ -65,14 +67,15 @@ def daemon(tmp_path: Path) -> Iterator[Running]:
 @pytest.fixture
 def events(daemon: Running) -> Iterator[Wire]:
     with daemon.subscribe(filter={"kind": ["permission-request", "permission-response"]}) as wire:
-        wire.socket.settimeout(120)
+        wire.socket.settimeout(PATIENCE)
         wire.until("live")
         yield wire
 
 
 def next_of(events: Wire) -> dict[str, Any]:
+    deadline = time.monotonic() + PATIENCE
     while "kind" not in (event := events.read()):
-        pass
+        assert time.monotonic() < deadline, "waited in vain for what is asked or answered"
     return event
 
 
@@ -81,6 +84,22 @@ def prompt(terminal: Terminal, mode: str, text: str) -> None:
     terminal.type(text)
     terminal.until(text)
     terminal.type("\r")
+
+
+def press_enter(terminal: Terminal, holds: Callable[[], bool]) -> None:
+    """Press Enter until this holds, as a person does: a key that comes just when a dialog is drawn may be lost."""
+    pressed = -math.inf
+
+    def holds_or_pressed() -> bool:
+        nonlocal pressed
+        if holds():
+            return True
+        if time.monotonic() > pressed + 2:
+            terminal.type("\r")
+            pressed = time.monotonic()
+        return False
+
+    terminal.wait(holds_or_pressed, "what Enter begins")
 
 
 def answer(daemon: Running, question: dict[str, Any], outcome: str) -> None:
@@ -117,7 +136,7 @@ def test_answer_in_the_terminal_settles_the_question_before_the_turn_ends(
         prompt(terminal, "manual mode on", "[[ask]] Make a file.")
         assert next_of(events)["name"] == "Bash"
         terminal.until("Do you want to proceed?")
-        terminal.type("\r")
+        press_enter(terminal, lambda: (tmp_path / "workspace" / MADE).exists())
         response = next_of(events)
         terminal.until(DONE)
 
