@@ -310,6 +310,10 @@ class LiveStream:
         self._needs_snapshot = self._has_more = True
         self._touch(portion.t)
 
+    def joined(self, session: str) -> int | None:
+        """Return the start of the turn in whose middle the stream has joined a session, in ms since the epoch."""
+        return self.normalizer.joined(session)
+
     @property
     def pending(self) -> list[Produced]:
         """The events of the next commit, without partials, which are not stored."""

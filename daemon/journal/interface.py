@@ -163,8 +163,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     roles: dict[str, Role] = {}
     """Session -> role of this stream in it. Empty for streams of session files."""
     begins: dict[str, int] = {}
-    """Session -> start of its first turn in this stream, in ms since the epoch, where that is before the stream's first
-    line: the turn was running when the tap joined it."""
+    """Session -> start of the turn, in ms since the epoch, in whose middle the tap has joined it."""
     followed: bool = False
     """True for a stream read from an agent's own store, even if the agent also prints this dialect."""
     path: str | None = None

@@ -50,6 +50,9 @@ class NextCommit(Protocol):
     def cwd(self) -> str | None:
         """The folder in which the agent works, if its stream states it."""
 
+    def joined(self, session: str) -> int | None:
+        """Return the start of the turn in whose middle the stream has joined a session, in ms since the epoch."""
+
     @property
     def pending(self) -> list[Produced]:
         """The events that will be stored."""
@@ -389,7 +392,8 @@ class Joining:
                 name: one for name, one in others.items() if is_file(one) or _is_gateway(one) != _is_gateway(info)
             }
             if session != info.stream and (session not in info.roles or session in undecided):
-                _note_beginning(info, session, live.pending)
+                if (joined := live.joined(session)) is not None:
+                    info.begins = dict([*info.begins.items(), (session, joined)][-REMEMBERED:])
                 role: Role = "guest" if _is_guest(info, session, others.values(), connected) else "owner"
                 info.roles = dict([*info.roles.items(), (session, role)][-REMEMBERED:])
         roles = info.roles
@@ -416,13 +420,6 @@ def names_session(info: StreamInfo) -> bool:
 def is_tap(info: StreamInfo) -> bool:
     """Return whether a stream is from a tap of an agent, and may own a session."""
     return not is_file(info) and info.asked_dialect not in (DISPLAY_TOOLS, HOOKS)
-
-
-def _note_beginning(info: StreamInfo, session: str, pending: Iterable[Produced]) -> None:
-    """Note when the session's first turn in a tap's stream has begun, if that was before the tap joined the session."""
-    turns = [one.ts for one in pending if one.kind == "turn" and one.session == session and one.ts is not None]
-    if turns and min(turns) < (info.first_t or 0):
-        info.begins = dict([*info.begins.items(), (session, min(turns))][-REMEMBERED:])
 
 
 def _is_guest(info: StreamInfo, session: str, others: Iterable[StreamInfo], connected: Container[str]) -> bool:

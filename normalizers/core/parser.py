@@ -300,6 +300,10 @@ class Parser(Writer):
     def finish(self, reason: str) -> None:
         """Hook: the stream ends; emit what is pending in this dialect."""
 
+    def joined(self, session: str) -> int | None:
+        """Hook: return the start of the turn in whose middle the stream has joined a session, in ms since the epoch."""
+        return None
+
     def holds_back(self) -> bool:
         """Hook: whether `settle` has something to emit."""
         return False

@@ -370,6 +370,11 @@ class StreamNormalizer:
         """Whether a client that interrupts a turn also cancels what the agent asks in it."""
         return self._parser.INTERRUPT_CANCELS
 
+    def joined(self, session: str) -> int | None:
+        """Return the start of the turn in whose middle this stream has joined a session, in ms since the epoch; None if
+        it was there from the start of each turn."""
+        return self._parser.joined(session)
+
     def settle(self, t: int | None = None, keep: Keep | None = None) -> list[Output]:
         """Emit what is held back, and provisional ends of turns: the stream has been silent for a while. `keep`: as in
         `feed`."""

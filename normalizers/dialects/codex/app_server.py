@@ -15,7 +15,7 @@ import msgspec
 
 from tooltap.normalizers.core.answers import CannotWriteError, Chosen
 from tooltap.normalizers.core.lines import Line, Lines, Skip
-from tooltap.normalizers.core.state import make_room
+from tooltap.normalizers.core.state import make_room, put
 from tooltap.normalizers.dialects.codex import to_agent
 from tooltap.normalizers.dialects.codex.items import (
     core_item,
@@ -35,6 +35,7 @@ from tooltap.protocol.answers import ForAgent
 from tooltap.protocol.events import SessionEvent
 
 MANY_CHILDREN = 512
+MANY_JOINED = 64
 
 _QUESTIONS = {
     "applyPatchApproval": "apply_patch_approval_request",
@@ -99,6 +100,8 @@ class CodexAppServerState(CodexState, kw_only=True):
     """JSON-RPC id of a request to the client -> what it asks for."""
     has_joined: bool = False
     """Whether the client has joined a thread that other clients have open, and so shares its requests with them."""
+    joined: dict[str, int] = msgspec.field(default_factory=dict)
+    """Session -> start of the turn in whose middle the client has joined it."""
 
 
 class CodexAppServer(CodexParser):
@@ -338,12 +341,17 @@ class CodexAppServer(CodexParser):
         now, items = self.ts, list(records(newest.get("items")))
         if items:  # else the turn is there from now on only
             self.ts = _started(newest, items) or now
+            if self.agent is None and self.ts is not None:
+                put(self.state.joined, self.session, self.ts, MANY_JOINED)
         self.read_event({"type": "task_started", "turn_id": newest_id}, value)
         for item in items:
             self.ts = whole(item.get("completedAtMs")) or whole(item.get("startedAtMs")) or self.ts
             self.read_turn_item(core_item(item), not _is_running(item), value)
             self._find_spawned(item)
         self.ts = now
+
+    def joined(self, session: str) -> int | None:
+        return self.state.joined.get(session)
 
     def count_request(self, last: Line, total: Line, *, is_first: bool) -> dict[str, int | None]:
         """Count a request of a running turn. When a thread is resumed or forked, the server repeats the usage of a turn
