@@ -322,7 +322,9 @@ class AnswerRequest(_Request[AnswerResult], kw_only=True, tag="answer"):
 
 
 class SendRequest(_Request[SendResult], kw_only=True, tag="send"):
-    """Sends a prompt to the agent of a session; in mid-turn, it steers the agent."""
+    """Sends a prompt to the agent of a session; in mid-turn, it steers the agent. Notices with the receipt's `id` as
+    `sendId` say what becomes of it: `send`, `send-delivered` or `send-failed`, and `send-accepted` or `send-refused`
+    when the agent confirms or refuses it."""
 
     session: Name
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
@@ -332,7 +334,7 @@ class SendRequest(_Request[SendResult], kw_only=True, tag="send"):
 
 
 class InterruptRequest(_Request[SendResult], kw_only=True, tag="interrupt"):
-    """Interrupts the turn of a session."""
+    """Interrupts the turn of a session. What becomes of it is said as for `send`."""
 
     session: Name
     by: Annotated[str, msgspec.Meta(max_length=200)] | None = None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import queue
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,9 +17,7 @@ from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.filters import json_option
 from tooltap.cli.common.printing import MAX_ID, at_terminal, say, say_object, short, warn
 from tooltap.cli.control.asking import MAX_TEXT, ask_person, outcome_of
-
-NOT_YET = 4
-"""Exit code: the answer is journaled, but the agent has not got it yet, or has not accepted it in time."""
+from tooltap.cli.control.receipts import NOT_YET, accepted_option, wait_for_agent
 
 
 @click.command(
@@ -47,12 +43,7 @@ NOT_YET = 4
     help="The answer to a question: its number from 1, its id, or its text. Again for another choice or question.",
 )
 @click.option("--message", metavar="TEXT", help="With --deny: the reason, for the agent.")
-@click.option(
-    "--accepted",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="Wait for this long until the agent shows that it has accepted the answer.",
-)
+@accepted_option("the answer")
 @json_option("Print the receipt as one JSON object.")
 @wait_option
 @socket_option
@@ -182,38 +173,20 @@ def _listed(value: Any) -> list[Any]:
 def _accepted(socket: Path | None, receipt: dict[str, Any], seconds: float) -> str | None:
     """Wait until the agent shows the outcome of its request, and return it; None if it does not do so in time. Raises
     `click.ClickException` if the answer cannot reach the agent any more."""
-    events: queue.Queue[dict[str, Any]] = queue.Queue()
-    threading.Thread(target=_read, args=(socket, receipt, events.put), daemon=True).start()
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            event = events.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            return None
+
+    def shown(event: dict[str, Any]) -> str | None:
         if event["kind"] == "permission-response" and event["permissionId"] == receipt["permissionId"]:
             receipt["delivered"] = True
             return str(event["outcome"])
         if (event.get("data") or {}).get("permissionId") != receipt["permissionId"]:
-            continue
+            return None
         if event.get("code") == "answer-failed":
             raise click.ClickException(f"the answer did not reach the agent: {event.get('text')}")
         if event.get("code") == "answer-delivered":
             receipt["delivered"] = True
+        return None
 
-
-def _read(socket: Path | None, receipt: dict[str, Any], put: Any) -> None:
-    import orjson
-
-    from tooltap.daemon.client.blocking import BlockingSubscription
-    from tooltap.daemon.client.discovery import ConnectError, DaemonError
-    from tooltap.protocol.filters import Filter
-    from tooltap.protocol.frames import Subscribe
-
-    wanted = Filter(stream=(receipt["stream"],), kind=("permission-response", "notice"))
-    with suppress(ConnectError, DaemonError):
-        for item in BlockingSubscription(socket, Subscribe(after=receipt["seq"], filter=wanted), reconnect=True):
-            if isinstance(item, bytes):
-                put(orjson.loads(item))
+    return wait_for_agent(socket, receipt["stream"], receipt["seq"], seconds, shown)
 
 
 def _print_receipt(receipt: dict[str, Any], question: dict[str, Any], taken: str | None) -> None:

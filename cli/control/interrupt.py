@@ -11,22 +11,28 @@ from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option
 from tooltap.cli.common.filters import json_option
 from tooltap.cli.control.answer import own_name
-from tooltap.cli.control.send import print_receipt
+from tooltap.cli.control.receipts import accepted_option
+from tooltap.cli.control.send import finish
 
 
 @click.command("interrupt", cls=Command, examples=("tooltap interrupt last",))
 @click.argument("session", shell_complete=completion.sessions)
+@accepted_option("the interrupt")
 @json_option("Print the receipt as one JSON object.")
 @wait_option
 @socket_option
-def command(session: str, as_json: bool, socket: Path | None) -> None:
+def command(session: str, accepted: float | None, as_json: bool, socket: Path | None) -> None:
     """Interrupt the turn of a session.
 
     SESSION is its id, the beginning of it, words of its title, or "last".
 
-    Exit codes: 0 the agent has got it; 4 it is journaled, but not delivered yet; 1 it was not sent.
+    The receipt says whether the agent has got it, and with --accepted whether the agent confirms it, or ends the turn.
+
+    Exit codes: 0 the agent has got it; 4 it is journaled, but not delivered yet, or not accepted in time; 1 it was not
+    sent, or the agent refuses it.
     """
     from tooltap.cli.read.sessions import find_session
 
-    found = find_session(socket, session)["session"]
-    print_receipt(request(socket, "interrupt", session=found, by=own_name()), as_json=as_json)
+    found = find_session(socket, session)
+    receipt = request(socket, "interrupt", session=found["session"], by=own_name())
+    finish(socket, found, receipt, accepted, as_json=as_json, ends_turn=True)

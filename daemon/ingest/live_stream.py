@@ -522,6 +522,8 @@ class LiveStream:
         else:
             self._keep(delivered)
         self._tell(delivered, "-delivered", receipt.t)
+        if dispatch.what != "answer" and dispatch.frame.path is not None:  # the agent's server has responded
+            self._tell(delivered, "-accepted", receipt.t)
 
     def _keep(self, dispatch: Dispatch) -> None:
         # New tables, here and below: the writer may be encoding the old ones.
@@ -578,7 +580,7 @@ class LiveStream:
             turn=dispatch.turn,
             level="warning" if reason is not None else "info",
             code=("answer" if is_answer else "send") + stage,
-            text=_sentence(dispatch, reason),
+            text=_sentence(dispatch, stage, reason),
             call_id=dispatch.call_id,
             data={key: value for key, value in data.items() if value is not None},
         )
@@ -735,7 +737,7 @@ def undelivered(info: StreamInfo) -> list[Dispatch]:
     return sorted((one for one in found if one.frame is not None), key=lambda one: one.ts)
 
 
-def _sentence(dispatch: Dispatch, reason: str | None) -> str:
+def _sentence(dispatch: Dispatch, stage: str, reason: str | None) -> str:
     """The text of a notice about what is sent to the agent."""
     by = f"by {dispatch.by}"
     what = {
@@ -746,7 +748,9 @@ def _sentence(dispatch: Dispatch, reason: str | None) -> str:
     }
     if reason is not None:
         return f"failed: {what[dispatch.what]}; {reason}"
-    return what[dispatch.what] if dispatch.frame is not None else f"the agent has got: {what[dispatch.what]}"
+    if dispatch.frame is not None:
+        return what[dispatch.what]
+    return f"the agent has {'accepted' if stage == '-accepted' else 'got'}: {what[dispatch.what]}"
 
 
 def load_normalizer(state: bytes, context: Context) -> StreamNormalizer:

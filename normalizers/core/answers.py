@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -139,9 +139,37 @@ def with_free_text(questions: list[dict[str, Any]] | None) -> list[dict[str, Any
     return [{**one, "freeText": True} for one in questions] if questions else questions
 
 
+OWN = "tooltap-"
+"""Prefix of the ids of requests that tooltap makes of an agent."""
+
+
 def own_id(answer_id: str) -> str:
     """The id of a request that tooltap makes of an agent."""
-    return f"tooltap-{answer_id}"
+    return f"{OWN}{answer_id}"
+
+
+class Response(NamedTuple):
+    """An agent's response to a prompt or an interrupt of tooltap's."""
+
+    sent: str
+    """Id of the prompt or interrupt: that of `ForAgent`."""
+    refusal: str | None
+    """Why the agent refuses it; None if it accepts it."""
+
+
+def response_to_own(value: Any) -> Response | None:
+    """Read the response to a prompt or an interrupt of tooltap's; None if a decoded line is something else."""
+    if (key := response_key(value)) is None:
+        return None
+    sent = key.partition(":")[2].strip('"')
+    if not sent.startswith(OWN):
+        return None
+    stated = value.get("response") if value.get("type") == "control_response" else value
+    error = stated.get("error")
+    if error is None and stated.get("success") is not False:
+        return Response(sent.removeprefix(OWN), None)
+    text = error.get("message") if isinstance(error, dict) else error
+    return Response(sent.removeprefix(OWN), str(text or "it does not say why"))
 
 
 def for_agent(id: str, message: Any, to_client: Any = None) -> ForAgent:  # noqa: A002 -- the schema's word

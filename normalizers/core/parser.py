@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import msgspec
 import orjson
 
-from tooltap.normalizers.core.answers import CannotWriteError, Chosen
+from tooltap.normalizers.core.answers import OWN, CannotWriteError, Chosen, Response, response_to_own
 from tooltap.normalizers.core.calls import Calls
 from tooltap.normalizers.core.items import Context, Item
 from tooltap.normalizers.core.lines import UNPARSED, Line, Lines, Skip
@@ -41,6 +41,8 @@ UNPARSED_TEXT = 2_000
 """Maximum length of an unreadable line's text in its event, in code points."""
 
 WITH_EVENTS = "withEvents"
+_OWN = f'"{OWN}'.encode()
+"""The beginning of an id of tooltap's, in a line."""
 BASE_SKIPS = frozenset({"blank", "lost", "duplicate-result"})
 """Reasons for which any dialect may skip a line."""
 
@@ -154,7 +156,7 @@ class Parser(Writer):
         size, depth = len(line), context.limits.depth
         if (size > 2 * depth or size != len(orjson.dumps(value))) and not is_clean(line, value, depth):
             return self._read_unclean(line, t)
-        if self.watch is not None or type(value) is not dict:
+        if self.watch is not None or type(value) is not dict or _OWN in line:
             return self._read(value, line, t)
         skip = self.read(value)
         # The same as `_note_time`.
@@ -353,6 +355,15 @@ class Parser(Writer):
     def notice(self, code: str, text: str | None, level: str = "info", data: Any = None) -> None:
         """Emit something the agent reports beside the conversation. `level`: info, warning or error."""
         self.emit(Notice, level=level, code=code, text=text or "", data=data)
+
+    def show_response(self, response: Response) -> None:
+        """Emit that the agent has accepted, or refuses, a prompt or an interrupt of tooltap's."""
+        data = {"sendId": response.sent}
+        if response.refusal is None:
+            self.notice("send-accepted", "the agent has accepted it", data=data)
+        else:
+            data["reason"] = response.refusal
+            self.notice("send-refused", f"the agent refuses it: {response.refusal}", "warning", data)
 
     def edited_context(self, text: str | None, *, call: str | None = None, data: Any = None) -> None:
         """Emit that the model gets another text in place of an earlier message or result. `text`: None if it gets none;
@@ -653,6 +664,9 @@ class Parser(Writer):
             self.watch(value, self.direction)
         start = self.ts
         skip = self.read(value)
+        if _OWN in line and (response := response_to_own(value)) is not None:
+            self.show_response(response)
+            skip = None
         self._note_time(start, t)
         return skip
 

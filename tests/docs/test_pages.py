@@ -155,7 +155,10 @@ def test_answers_are_given(tmp_path: Path) -> None:
     with scripted(tmp_path) as script:
         for line in commands:
             _, *words = shlex.split(line.replace(" 0d3f", " 0a"))
-            script.events = [{"kind": "permission-response", "permissionId": "p1", "outcome": "allowed"}]
+            script.events = [
+                {"kind": "permission-response", "permissionId": "p1", "outcome": "allowed"},
+                {"kind": "notice", "code": "send-accepted", "data": {"sendId": "i"}},
+            ]
             assert here(*words, "--socket", script.path).returncode == 0, line
 
 

@@ -65,6 +65,8 @@ def test_prompt_in_mid_turn_reaches_the_model_within_the_turn(tmp_path: Path) ->
         lines = stored(home)
 
     assert receipt.delivered
+    [accepted] = [one for one in events if one.get("code") == "send-accepted"]
+    assert accepted["data"] == {"sendId": receipt.id}
     [given] = [number for number, line in enumerate(lines) if json.loads(line).get("attachment", {}).get("prompt")]
     [done] = [number for number, line in enumerate(lines) if "All is done." in line]
     assert STEER in lines[given]

@@ -730,7 +730,7 @@ export interface Notice extends Event {
   /**
    * retry, rate-limit, hook, compaction, compaction-summary, context-edit, rewound, interrupt, provider-error,
    * pull-request, mcp-startup, config, parser-reset, lost, view-failed, answer, answer-delivered, answer-failed,
-   * send, send-delivered, send-failed, or another.
+   * send, send-delivered, send-failed, send-accepted, send-refused, or another.
    */
   code: string;
   text: string;
@@ -1128,7 +1128,11 @@ export interface AnswerRequest {
   by?: string;
 }
 
-/** Sends a prompt to the agent of a session; in mid-turn, it steers the agent. */
+/**
+ * Sends a prompt to the agent of a session; in mid-turn, it steers the agent. Notices with the receipt's `id` as
+ * `sendId` say what becomes of it: `send`, `send-delivered` or `send-failed`, and `send-accepted` or
+ * `send-refused`     when the agent confirms or refuses it.
+ */
 export interface SendRequest {
   op: "send";
   /**
@@ -1146,7 +1150,7 @@ export interface SendRequest {
   by?: string;
 }
 
-/** Interrupts the turn of a session. */
+/** Interrupts the turn of a session. What becomes of it is said as for `send`. */
 export interface InterruptRequest {
   op: "interrupt";
   /**

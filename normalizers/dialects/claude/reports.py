@@ -8,8 +8,10 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from tooltap.normalizers.core.answers import Response
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
+from tooltap.normalizers.dialects.claude.to_agent import sent_with
 from tooltap.normalizers.tools.payload import without_nulls
 from tooltap.normalizers.wire.values import after_epoch, dollars, number, percent, record, records, string, whole
 from tooltap.protocol.events import Event, ModelUsage, Notice, QuotaWindow, Usage
@@ -32,7 +34,7 @@ _REPEATING = {
 class Reports:
     """Reads the lines of reports, of which most become notices."""
 
-    lines = Lines("type", skip={"command_lifecycle": "status"})
+    lines = Lines("type")
     system = Lines("subtype", skip=_REPEATING)
     """The stream's lines of type `system`, as of the Agent SDK 0.3.220."""
     transcript = Lines("subtype")
@@ -43,6 +45,16 @@ class Reports:
         self._calls = parser.calls
 
     # -- lines of the stream -------------------------------------------------------------------------------------
+
+    @lines("command_lifecycle")
+    def _lifecycle(self, value: Line) -> Skip:
+        """Emit that the agent has begun with a prompt that tooltap has sent. It was `queued` before, and is `completed`
+        at the end of the turn."""
+        sent = sent_with(value.get("command_uuid"))
+        if sent is None or value.get("state") != "started":
+            return "status"
+        self._parser.show_response(Response(sent, None))
+        return None
 
     @lines("active_goal", "auth_status", "prompt_suggestion", "tool_use_summary")
     @system("elicitation_complete", "files_persisted", "informational", "memory_recall", "mirror_error")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -135,8 +136,29 @@ def _allowed(kept: dict[str, Any], chosen: Chosen, option: dict[str, Any] | None
 
 
 def word_prompt(session: str, text: str, id: str) -> ForAgent:  # noqa: A002 -- the schema's word
+    """Word a prompt. With its `uuid`, Claude Code says what becomes of it (`command_lifecycle`, seen in 2.1.332)."""
     message = {"role": "user", "content": [{"type": "text", "text": text}]}
-    return for_agent(id, {"type": "user", "message": message, "parent_tool_use_id": None, "session_id": session})
+    named = {"uuid": uuid} if (uuid := _uuid(id)) is not None else {}
+    line = {"type": "user", "message": message, "parent_tool_use_id": None, "session_id": session, **named}
+    return for_agent(id, line)
+
+
+_OWN_END = "-8000-746f6f6c7461"
+"""End of the UUIDs of prompts that tooltap sends."""
+_ID = re.compile("[0-9a-f]{16}")
+
+
+def _uuid(sent: str) -> str | None:
+    """Return the UUID of a prompt. `sent`: its id, which it contains; None for an id of another form."""
+    return f"{sent[:8]}-{sent[8:12]}-{sent[12:]}{_OWN_END}" if _ID.fullmatch(sent) else None
+
+
+def sent_with(uuid: Any) -> str | None:
+    """Return the id of the prompt that tooltap has sent with a UUID; None if it is no UUID of tooltap's."""
+    if not isinstance(uuid, str) or not uuid.endswith(_OWN_END):
+        return None
+    sent = uuid.removesuffix(_OWN_END).replace("-", "")
+    return sent if _uuid(sent) == uuid else None
 
 
 def word_interrupt(id: str) -> ForAgent:  # noqa: A002 -- the schema's word

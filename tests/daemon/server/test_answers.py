@@ -438,6 +438,40 @@ def test_prompt_with_a_key_is_sent_once(daemon: Running) -> None:
         assert notice["text"] == "the agent has got: a prompt by ada, over the socket"
 
 
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        ({"result": {"stopReason": "end_turn"}}, "send-accepted"),
+        ({"error": {"code": -32600, "message": "busy"}}, "send-refused"),
+    ],
+)
+def test_agent_shows_whether_it_has_accepted_a_prompt(daemon: Running, outcome: dict[str, Any], code: str) -> None:
+    with daemon.connect() as publisher, daemon.connect() as client:
+        tap = idle(publisher)
+        client.send("send", id=1, session=SESSION, text="Go on")
+        tap.write(tap.receive())
+        sent = result(client)["id"]
+        tap.tap(("out", {"id": f"tooltap-{sent}", **outcome}))
+
+        found = [one for one in events(daemon) if one.get("data", {}).get("sendId") == sent]
+    assert [one["code"] for one in found] == ["send", "send-delivered", code]
+    assert [one["session"] for one in found] == [SESSION] * 3
+    assert found[-1]["data"].get("reason") == (None if code == "send-accepted" else "busy")
+
+
+def test_response_of_an_agents_server_accepts_a_prompt(daemon: Running) -> None:
+    """The tap of OpenCode posts it, and says whether the server has taken it."""
+    session = {"id": "ses_1", "directory": "/w", "title": "t", "version": "1.18.33"}
+    created = {"type": "session.created", "properties": {"info": session}}
+    with daemon.connect() as publisher, daemon.connect() as client:
+        tap = Tap().connect(publisher, dialect="opencode-bus").tap(("out", created))
+        client.send("send", id=1, session="ses_1", text="Go on")
+        tap.write(tap.receive())
+        assert result(client)["delivered"]
+        assert told(events(daemon)) == ["send", "send-delivered", "send-accepted"]
+        assert events(daemon)[-1]["text"].startswith("the agent has accepted: a prompt by ")
+
+
 def test_prompt_is_sent_again_to_a_publisher_that_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "ANSWER_PATIENCE", 0.05)
     with running(tmp_path) as daemon, daemon.connect() as client:

@@ -161,6 +161,7 @@ def test_prompt_and_its_answer_are_our_own() -> None:
     found = asking.feed(("in", line_of(written)), ("out", rpc(id="tooltap-p1", result={"stopReason": "end_turn"})))
     assert [(one["kind"], one.get("state"), one.get("text")) for one in found] == [
         ("turn", "started", None), ("message", None, "go on"), ("turn", "completed", None),
+        ("notice", None, "the agent has accepted it"),
     ]  # fmt: skip
 
 
