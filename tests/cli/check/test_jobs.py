@@ -120,6 +120,13 @@ class Blocked:
         self.lines = os.open(pipe, os.O_WRONLY)  # waits until the worker reads
         self.workers = [pid for pid, parent, _ in _processes() if parent == child.process.pid]
         assert len(self.workers) == 2
+        self._pipe = pipe
+
+    @property
+    def reader(self) -> int:
+        """The worker that reads the pipe. It may have any of the numbers: they begin again at some time."""
+        [reader] = [pid for pid in self.workers if self._pipe in _open_files(pid)]
+        return reader
 
     def wait_for_workers(self) -> None:
         """Wait until they have ended."""
@@ -132,6 +139,10 @@ def _processes() -> list[tuple[int, int, str]]:
     found = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,state="], capture_output=True, text=True, check=True).stdout
     fields = [line.split() for line in found.splitlines()]
     return [(int(pid), int(parent), state) for pid, parent, state in fields]
+
+
+def _open_files(pid: int) -> list[Path]:
+    return [path.readlink() for path in Path(f"/proc/{pid}/fd").iterdir()]
 
 
 @contextmanager
@@ -165,7 +176,7 @@ def test_workers_end_with_a_killed_command(tmp_path: Path) -> None:
 
 def test_killed_worker_ends_the_command_with_one_sentence(tmp_path: Path) -> None:
     with blocked(tmp_path) as one:
-        os.kill(one.workers[0], signal.SIGKILL)
+        os.kill(one.reader, signal.SIGKILL)
         code, output, errors = one.child.end()
         assert (code, output) == (1, b"")
         assert errors == (
