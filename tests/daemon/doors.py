@@ -6,7 +6,8 @@ everything else. `make lab-damages` tries every page of a journal at every door.
 `FLIPS`: bits to flip in each page, 1 if it is not given; `DOOR`: a part of the names of the doors to try.
 
 A door passes if each event that it selects is there as it was, or in a gap that is named; or if it is refused with a
-sentence. Each door has its own daemon, so that none profits from what another has found.
+sentence. Each door has its own daemon, so that none profits from what another has found. The doors of the TypeScript
+client need Node, and are tried with a sample of the damages.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import random
 import re
 import shutil
 import sqlite3
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -26,7 +28,7 @@ from typing import Any, NamedTuple
 
 from tests.cli.command import here
 from tests.daemon.events import call, commit, event, message, result
-from tests.daemon.running import Running
+from tests.daemon.running import TIMEOUT, Running
 from tests.daemon.web.browsing import Browser, browsed
 from tooltap.client import Filter, Gap, subscribe
 from tooltap.daemon.journal.interface import Journal, JournalError
@@ -37,6 +39,9 @@ from tooltap.protocol.inputs import Line
 
 EVENTS = 240
 PAGE = 8_192
+TYPESCRIPT = Path(__file__).parents[2] / "clients/typescript"
+SAMPLE = 25
+"""The doors that start a process are tried with each of `DAMAGES`, and with one of so many others."""
 SUFFIXES = ("", "-wal", ".tip")
 Event = dict[str, Any]
 
@@ -282,6 +287,50 @@ DOORS = [
     Door("download as Markdown", downloaded, MESSAGES),
     Door("download as HTML", downloaded_html, MESSAGES),
 ]
+
+
+class NoCompilerError(Exception):
+    """There is no Node, or its compiler of TypeScript cannot be installed."""
+
+
+def build_typescript(folder: Path) -> Path:
+    """Compile the TypeScript client in a copy of its folder, which takes some seconds: another check may be building
+    it in its own place. Returns the copy. Raises `NoCompilerError`."""
+    if shutil.which("npm") is None:
+        raise NoCompilerError("npm is not installed")
+    copy = folder / "typescript"
+    shutil.copytree(TYPESCRIPT, copy, ignore=shutil.ignore_patterns("dist", "node_modules", "test", "examples"))
+    install = ["npm", "ci", "--ignore-scripts", "--prefer-offline", "--no-fund", "--no-audit"]
+    done = subprocess.run(install, cwd=copy, capture_output=True, check=False)
+    if done.returncode:
+        raise NoCompilerError(done.stderr.decode())
+    subprocess.run(["npx", "--no-install", "tsc"], cwd=copy, check=True)
+    return copy
+
+
+def typescript_doors(built: Path) -> list[Door]:
+    """The doors of the TypeScript client. Each opening is a process."""
+
+    def take(wanted: Filter, token: str = "", **where: str) -> Taken:
+        options = json.dumps({"filter": _as_json(wanted), **where})
+        command = ["node", Path(__file__).with_name("door.mjs"), built, options]
+        done = subprocess.run(command, input=token.encode(), stdout=subprocess.PIPE, timeout=TIMEOUT, check=True)
+        return lines_taken(map(json.loads, done.stdout.splitlines()))
+
+    def over_socket(daemon: Running, browser: Browser, wanted: Filter) -> Taken:
+        return take(wanted, path=str(daemon.path))
+
+    def over_http(daemon: Running, browser: Browser, wanted: Filter) -> Taken:
+        return take(wanted, browser.token, url=browser.url)
+
+    return [
+        Door("TypeScript client", over_socket),
+        Door("TypeScript client, session", over_socket, ONE_SESSION),
+        Door("TypeScript client over HTTP", over_http),
+        Door("TypeScript client over HTTP, session", over_http, ONE_SESSION),
+    ]
+
+
 MERGED = (pages_after, pages_before)
 """Doors at which several gaps become one, which may cover intact events."""
 GAPS_ALONE = (display,)
@@ -411,8 +460,9 @@ def main(arguments: list[str]) -> int:
         folder = Path(name)
         whole = asyncio.run(fill(folder / "journal.db"))
         template = folder / "whole"
-        for kind, damage in [*DAMAGES.items(), *every_page(template, folder, flips)]:
-            for door in DOORS:
+        doors = [*DOORS, *typescript_doors(build_typescript(folder))]
+        for number, (kind, damage) in enumerate([*DAMAGES.items(), *every_page(template, folder, flips)]):
+            for door in doors if number < len(DAMAGES) or number % SAMPLE == 0 else DOORS:
                 if only not in door.name:
                     continue
                 damage.make(template, folder / "damaged")
@@ -427,7 +477,7 @@ def main(arguments: list[str]) -> int:
                 counts[outcome] = counts.get(outcome, 0) + 1
     for door_name, counts in outcomes.items():
         print(f"{door_name:40} {counts}")
-    print(f"{tried} openings of {len(DOORS)} doors, {failures} failures; {len(whole)} events each")
+    print(f"{tried} openings of {len(doors)} doors, {failures} failures; {len(whole)} events each")
     return 1 if failures else 0
 
 

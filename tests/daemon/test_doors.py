@@ -16,6 +16,8 @@ from tests.daemon.doors import (
     Damage,
     Door,
     Event,
+    NoCompilerError,
+    build_typescript,
     events_of,
     fill,
     fill_journal,
@@ -23,6 +25,7 @@ from tests.daemon.doors import (
     merged,
     swap,
     try_door,
+    typescript_doors,
 )
 from tests.daemon.nats_server import NatsServer
 from tooltap.daemon.journal.nats.journal import NatsJournal
@@ -122,3 +125,22 @@ async def _damaged_on_nats(url: str) -> OnNats:
 def test_deleted_messages_of_nats(on_nats: OnNats, tmp_path: Path, door: Door) -> None:
     assert len(on_nats.lost) == (2 + 10) * 4 - 4  # one message was both
     assert try_door(door, on_nats.events, tmp_path, on_nats.lost, on_nats.url) == "gaps"
+
+
+@pytest.mark.process
+def test_typescript_client(whole: Whole, on_nats: OnNats, tmp_path: Path) -> None:
+    """One test, because it compiles the client."""
+    try:
+        doors = typescript_doors(build_typescript(tmp_path))
+    except NoCompilerError as error:
+        pytest.skip(str(error))
+    damaged = tmp_path / "damaged"
+    for door in doors:
+        merged(whole.folder, damaged)
+        assert try_door(door, whole.events, damaged, lost=()) == "whole"
+        for kind in ("a row", "the first rows", "a range", "the last row"):
+            DAMAGES[kind].make(whole.folder, damaged)
+            assert try_door(door, whole.events, damaged, DAMAGES[kind].lost) == "gaps"
+        DAMAGES["all rows"].make(whole.folder, damaged)
+        assert try_door(door, whole.events, damaged, DAMAGES["all rows"].lost) in ("gaps", "refused")
+        assert try_door(door, on_nats.events, tmp_path / "nats", on_nats.lost, on_nats.url) == "gaps"
