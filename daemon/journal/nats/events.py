@@ -165,7 +165,7 @@ def _only_stream(wanted: Filter) -> str | None:
 class Read(NamedTuple):
     events: list[StoredEvent]
     searched: int
-    """The `seq` up to which the journal was searched."""
+    """The `seq` up to which the journal was searched, or down to which."""
     missing: list[tuple[int, int]]
     """Ranges of missing messages, first to last, inclusive. If a single stream was read, its own missing messages are
     somewhere in these ranges."""
@@ -206,27 +206,34 @@ async def read(messages: Messages, after: int, end: int, wanted: Filter, max_byt
 
 async def read_back(
     messages: Messages, before: int, oldest: int, wanted: Filter, limit: int, max_bytes: int
-) -> tuple[list[StoredEvent], int]:
-    """Implements `Journal.read_back`, down to `oldest`. Raises `JournalError`."""
+) -> Read:
+    """Implements `Journal.read_back`, down to `oldest`. Missing messages are in the result only if all streams were
+    read. Raises `JournalError`."""
     window = WINDOW
+    stream = _only_stream(wanted)
+    missing: list[tuple[int, int]] = []
     while before > oldest:
         last = (before - 1) // EVENTS_A_MESSAGE
         first = max(last - window + 1, oldest // EVENTS_A_MESSAGE)
         newest = _Newest(limit, max_bytes)
         position = first
-        while found := await messages.read(max(position, 1), last, _only_stream(wanted), 2 * max_bytes):
+        while found := await messages.read(max(position, 1), last, stream, 2 * max_bytes):
             for message in found:
+                if stream is None and message.seq > max(position, 1):
+                    missing.append((max(position, 1), message.seq - 1))
+                position = message.seq + 1
                 part = messages.part(message)
                 for stored in () if part is None else events_of(message.seq, part.events):
                     if stored.seq < before and matches(wanted, stored):
                         newest.add(stored)
-            position = found[-1].seq + 1
+        if stream is None and found is not None and max(position, 1) <= last:
+            missing.append((max(position, 1), last))
         if newest.events:
             searched = newest.events[0].seq if newest.dropped else max(first * EVENTS_A_MESSAGE, oldest)
-            return list(newest.events)[::-1], searched
+            return Read(list(newest.events)[::-1], searched, missing)
         before = first * EVENTS_A_MESSAGE
         window = min(2 * window, LONGEST_WINDOW)
-    return [], before
+    return Read([], before, missing)
 
 
 class _Newest:

@@ -42,7 +42,7 @@ from tooltap.daemon.journal.interface import (
 )
 from tooltap.daemon.journal.nats.commits import Commits
 from tooltap.daemon.journal.nats.connection import AwayError, Connection, StoredMessage
-from tooltap.daemon.journal.nats.events import Feed, Messages, Outputs, read, read_back
+from tooltap.daemon.journal.nats.events import Feed, Messages, Outputs, Read, read, read_back
 from tooltap.daemon.journal.nats.identity import Identity, Memory
 from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, CommitPart, encode_commit, end_of, events_of
 from tooltap.daemon.journal.nats.place import NatsPlace
@@ -451,13 +451,15 @@ class NatsJournal(Journal):
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
         found = await read(self._messages, after, end, wanted, max_bytes)
-        if (
-            found.missing or not wanted.matches_all
-        ):  # events may have been deleted: the caller compares with `last_expired`
+        await self._note_what_is_missing(found, wanted)
+        return found.events, found.searched
+
+    async def _note_what_is_missing(self, found: Read, wanted: Filter) -> None:
+        """After a read, before the caller looks into `corrupt` and `last_expired`. Raises `JournalError`."""
+        if found.missing or not wanted.matches_all:
             await self._connection.retry(self._refresh)
         for first, last in found.missing:
             await self._note_missing(first, last, are_all=not wanted.stream)
-        return found.events, found.searched
 
     async def _note_missing(self, first: int, last: int, *, are_all: bool = True) -> None:
         """Record missing messages as damaged, except those that retention has deleted. Without `are_all`, only some of
@@ -482,7 +484,9 @@ class NatsJournal(Journal):
         if before > self._latest:  # other daemons may have committed since
             await self._connection.retry(self._refresh)
         end = min(before, self._latest + 1)
-        return await read_back(self._messages, end, self.oldest, wanted, limit, max_bytes)
+        found = await read_back(self._messages, end, self.oldest, wanted, limit, max_bytes)
+        await self._note_what_is_missing(found, wanted)
+        return found.events, found.searched
 
     async def event(self, seq: int) -> StoredEvent | None:
         message = await self._messages.message(seq // EVENTS_A_MESSAGE)

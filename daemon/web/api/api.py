@@ -319,8 +319,6 @@ async def page_before(journal: Journal, before: int, wanted: Filter, form: Form,
     while True:
         end = before - 1
         found, before = await journal.read_back(before, wanted, limit=page.left)
-        for first, last in journal.corrupt.within(before, min(end, journal.latest)):
-            page.add_gap(first, last, "corrupt")
         times = CallTimes()
         for stored in found if form == "display" else ():
             if stored.head.kind == "tool-call":
@@ -330,6 +328,14 @@ async def page_before(journal: Journal, before: int, wanted: Filter, form: Form,
             if body is not None:
                 page.add(with_seq(stored.seq, body))
                 if page.full:
-                    return page.encode(stored.seq, more=stored.seq > journal.oldest)
-        if before <= journal.oldest:
-            return page.encode(before, more=False)
+                    before = stored.seq
+                    break
+        is_last = before <= journal.oldest
+        first = 1 if is_last else before
+        for lost_from, lost_to in journal.corrupt.within(first, min(end, journal.latest)):
+            page.add_gap(lost_from, lost_to, "corrupt")
+        # Asked after the events: what retention has just taken from them is not above it.
+        if first <= (last := min(end, journal.last_expired)):
+            page.add_gap(first, last, "retention")
+        if page.full or is_last:
+            return page.encode(before, more=not is_last)

@@ -345,21 +345,43 @@ class _Page:
         found = await section_of(journal, self._fragments, query.selection, page, also, self._bounds, level_of)
         rows = Rows(is_quiet=not query.kind, is_open=query.selection.is_searched, at=getattr(query, "at", None))
         gaps = journal.corrupt.within(page.first, page.last)
+        notes = [RowHtml(last, template("gap.html", first=first, last=last)) for first, last in gaps]
+        if (deleted := await self._deleted(page, query)) is not None:
+            first, last = deleted
+            notes.append(RowHtml(first, template("not_kept.html", first=first, last=last)))
 
         def rendered() -> Markup:
-            cards = _with_gaps(rows.of(nest(found.fragments, found.states, found.parents)), gaps)
+            cards = _with_notes(rows.of(nest(found.fragments, found.states, found.parents)), notes)
             return template("section.html", cards=cards, page=page, query=query)
 
         return await anyio.to_thread.run_sync(rendered)
+
+    async def _deleted(self, page: Page, query: SelectionQuery) -> tuple[int, int] | None:
+        """Return the first and last `seq` between which retention has deleted events, if this is the journal's oldest
+        page. Of a session only if its first event is among them: it has a note of what it has lost, not others."""
+        journal = self._services.journal
+        first, last = 1, min(journal.last_expired, page.last)
+        if page.older or last < first:
+            return None
+        if query.session is not None and len(query.session) == 1:
+            row = await row_of(journal, query.session[0])
+            if row is None or row["firstSeq"] > last:
+                return None
+            first = row["firstSeq"]
+            try:
+                if await journal.event(first) is not None:
+                    return None
+            except CorruptError:  # this has a note
+                return None
+        return first, last
 
 
 def _of_session(waiting: Sequence[Waiting], session: str) -> list[Waiting]:
     return [one for one in waiting if one.session == session]
 
 
-def _with_gaps(cards: list[RowHtml], gaps: list[tuple[int, int]]) -> list[Markup]:
-    """Return the cards, with a note in the place of damaged events."""
-    notes = [RowHtml(last, template("gap.html", first=first, last=last)) for first, last in gaps]
+def _with_notes(cards: list[RowHtml], notes: list[RowHtml]) -> list[Markup]:
+    """Return the cards, with the notes in their places."""
     return (
         [html for _, html in sorted([*cards, *notes], key=lambda one: one[0])] if notes else [one for _, one in cards]
     )

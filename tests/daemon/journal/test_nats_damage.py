@@ -131,6 +131,29 @@ async def test_deleted_message_is_a_gap(nats_place: NatsPlace) -> None:
         assert texts((await other.read(0, Filter(stream=("s",))))[0]) == ["0", "1", "3", "4"]
 
 
+@pytest.mark.parametrize("wanted", [ALL_EVENTS, Filter(stream=("s",)), Filter(kind=("message",))])
+async def test_message_deleted_meanwhile_is_a_gap_backwards(nats_place: NatsPlace, wanted: Filter) -> None:
+    async with opened(nats_place) as journal:
+        for line in range(5):
+            await journal.commit(commit(message(str(line)), base=line))
+        await journal._connection.api(f"STREAM.MSG.DELETE.{nats_place.name}", seq=3)
+
+        found, _ = await journal.read_back(journal.latest, wanted, limit=9)  # not from the end, where it asks first
+        assert texts(found) == ["4", "3", "1", "0"]
+        assert list(journal.corrupt) == whole(3)
+
+
+async def test_retention_of_another_daemon_is_known_backwards(nats_place: NatsPlace) -> None:
+    async with opened(nats_place) as journal, opened(nats_place) as other:
+        await journal.commit(commit(message("old"), state="ended", updated=1))
+        await journal.commit(commit(message("kept", "t"), stream="t"))
+        await other.read_back(2**63 - 1, limit=9)
+        await journal.expire(2)
+
+        assert texts((await other.read_back(other.latest, limit=9))[0]) == ["kept"]
+        assert other.last_expired == journal.last_expired > 0
+
+
 async def test_loss_at_the_end_of_a_stream_is_a_gap_for_a_filter(nats_place: NatsPlace) -> None:
     """No later message of the stream says that there was one."""
     async with opened(nats_place) as journal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,56 @@ def test_page_reports_gap(daemon: Running, browser: Browser, after: str, gap: di
 
     assert page.get("gap") == gap
     assert texts(page) == (["b"] if "4" in after else ["a", "b"])
+
+
+@pytest.fixture(params=["sqlite", "nats"])
+def expired(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Running, Browser, list[int]]]:
+    """A daemon whose journal has lost its first and third event to retention, and the two events that it still has."""
+    settings = {}
+    if request.param == "nats":
+        settings["journal"] = f"{request.getfixturevalue('nats_server').url}/{tmp_path.name}"
+    with browsed(tmp_path, **settings) as (daemon, browser):
+        daemon.commit(commit(message("old"), stream="o", state="ended", updated=1, session="gone"))
+        daemon.commit(commit(message("a", "s"), stream="s"))
+        daemon.commit(commit(message("old", "p"), stream="p", state="ended", updated=1, session="gone"))
+        daemon.commit(commit(message("b", "s"), stream="s", base=1))
+        seqs = [one["seq"] for one in browser.get("/api/events").json["events"]]
+        daemon.expire(2)
+        yield daemon, browser, seqs
+
+
+@pytest.mark.parametrize("more", ["", "&session=session-1", "&stream=s", "&as=display"])
+def test_both_ways_name_what_retention_has_deleted(expired: tuple[Running, Browser, list[int]], more: str) -> None:
+    daemon, browser, (_, a, third, b) = expired
+    to = daemon.daemon.journal.last_expired
+    assert a < third <= to < b
+
+    def page(query: str) -> Any:
+        found = browser.get(f"/api/events?{query}{more}").json
+        return [one["seq"] for one in found["events"]], found.get("gap"), found["more"]
+
+    def gap(first: int, last: int) -> dict[str, Any]:
+        return {"from": first, "to": last, "reason": "retention"}
+
+    assert page("after=0") == ([a, b], gap(1, to), False)
+    assert page("before=now") == ([b, a], gap(1, to), False)
+    assert page("before=now&limit=1") == ([b], None, True)
+    assert page(f"before={b}&limit=1") == ([a], gap(1, to), False)
+    assert page(f"before={third}") == ([a], gap(1, third - 1), False)
+    assert page(f"before={a}") == ([], gap(1, a - 1), False)
+    assert page("before=1") == ([], None, False)
+
+
+def test_page_back_names_only_its_own_part(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(*(message(f"kept {number}") for number in range(3))))
+    daemon.commit(commit(message("old", "o"), stream="o", state="ended", updated=1))
+    daemon.commit(commit(message("new"), base=1))
+    daemon.expire(2)
+    pages = [browser.get(f"/api/events?before={before}&limit=1").json for before in ("now", 5, 3, 2)]
+
+    assert [page.get("gap", {}).get("from") for page in pages] == [None, 3, 2, 1]
+    assert [page.get("gap", {}).get("to") for page in pages] == [None, 4, 2, 1]
+    assert [page["next"] for page in pages] == [5, 3, 2, 1]
 
 
 def test_event_in_three_views(daemon: Running, browser: Browser) -> None:

@@ -429,3 +429,19 @@ def test_form_keeps_every_value_of_a_filter(browser: Browser) -> None:
     assert [one["value"] for one in fields if one["name"] == "tool"] == ["MultiEdit", "Edit"]
     assert [one["value"] for one in fields if one["name"] == "kind"] == ["tool-result"]
     assert "selected" in next(one for one in page.all("option") if one.text == "tool-call").attributes
+
+
+def test_oldest_page_says_what_was_not_kept(daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(message("old", "o"), stream="o", state="ended", updated=1))
+    daemon.commit(commit(message("other", "t", session="session-2"), stream="t"))
+    daemon.commit(commit(message("old", "p"), stream="p", state="ended", updated=1))
+    daemon.commit(commit(message("a"), message("b"), message("c")))
+    daemon.expire(2)
+
+    def notes(target: str) -> list[str]:
+        return [one.text for one in shown(browser, target).all("p", class_="gap")]
+
+    assert notes("/events") == notes("/cards?before=5") == ["Events between 1 and 3 were not kept."]
+    assert notes("/cards?before=3") == ["Events between 1 and 2 were not kept."]
+    assert notes("/sessions/session-1") == ["Events between 1 and 3 were not kept."]
+    assert notes("/sessions/session-2") == []
