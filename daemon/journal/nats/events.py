@@ -204,9 +204,7 @@ async def read(messages: Messages, after: int, end: int, wanted: Filter, max_byt
     return Read(events, after, missing)
 
 
-async def read_back(
-    messages: Messages, before: int, oldest: int, wanted: Filter, limit: int, max_bytes: int
-) -> Read:
+async def read_back(messages: Messages, before: int, oldest: int, wanted: Filter, limit: int, max_bytes: int) -> Read:
     """Implements `Journal.read_back`, down to `oldest`. Missing messages are in the result only if all streams were
     read. Raises `JournalError`."""
     window = WINDOW

@@ -138,7 +138,7 @@ def test_page_reports_gap(daemon: Running, browser: Browser, after: str, gap: di
 @pytest.fixture(params=["sqlite", "nats"])
 def expired(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Running, Browser, list[int]]]:
     """A daemon whose journal has lost its first and third event to retention, and the two events that it still has."""
-    settings = {}
+    settings: dict[str, Any] = {}
     if request.param == "nats":
         settings["journal"] = f"{request.getfixturevalue('nats_server').url}/{tmp_path.name}"
     with browsed(tmp_path, **settings) as (daemon, browser):
