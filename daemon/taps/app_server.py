@@ -23,9 +23,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,12 +36,14 @@ import orjson
 from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 from websockets.asyncio.client import ClientConnection, unix_connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.exceptions import ConnectionClosed, ConnectionClosedOK, WebSocketException
 from websockets.frames import CloseCode
 
 from tooltap import __version__
 from tooltap.daemon.system.foreground import OnStop
+from tooltap.daemon.system.listener import peer_uid
 from tooltap.daemon.system.logs import configure, get_logger
+from tooltap.daemon.system.sanitize import one_line
 from tooltap.daemon.taps.attach import CONNECT, ENDED, RETRY_FIRST, RETRY_MOST, AttachError, Noted, run_attachment
 from tooltap.daemon.taps.delivery.delivery import WriteToAgent
 from tooltap.daemon.taps.delivery.tap import Tap
@@ -58,6 +62,17 @@ TRIES = 6
 """Number of attempts to join a thread that has just become active."""
 WRITTEN = ("turn/start", "turn/steer", "turn/interrupt")
 """Methods of the requests that are written for the daemon."""
+MOST_KNOWN = 10_000
+"""Most threads, and most open requests, that a connection keeps. Later threads are not joined, and nobody can answer
+later requests."""
+LONGEST_ID = 1_000
+"""Most characters of the id of a thread, or of the key of a request; longer ones are treated like later ones."""
+QUEUED = 1
+"""Frames, each of up to `MAX_LINE_BYTES`, that may wait before no more is read."""
+UNREAD = 8 * 1024 * 1024
+"""Most bytes that wait to be read by a server which sends more."""
+LONGEST_REASON = 300
+"""Most characters of why something is no server."""
 OWN = "attach-"
 """Prefix of the ids of the tap's own requests."""
 
@@ -124,8 +139,9 @@ class _Attachment:
             except ConnectionRefusedError:
                 await self._end()
                 reason = f"nobody listens at {self._path}: {self._product} has ended"
-            except (InvalidHandshake, EOFError) as error:
-                raise AttachError(f"{self._path} is no socket of {self._product}: {error}") from None
+            except _NoServerError as error:
+                why_not = one_line(str(error), LONGEST_REASON)
+                raise AttachError(f"{self._path} is no socket of {self._product}: {why_not}") from None
             except ConnectionClosed as error:
                 reason = str(error)
                 if error.sent is not None and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
@@ -230,23 +246,62 @@ class _Attachment:
         return f"it is unknown whether {self._product} has got it: {reason}"
 
 
+class _NoServerError(Exception):
+    """What listens is no WebSocket server, or another than is wanted."""
+
+
+class _Client(ClientConnection):
+    """A connection that is lost if the server sends, and does not read what it gets: pings are answered at once."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.transport.get_write_buffer_size() > UNREAD:
+            self.transport.abort()
+
+
 @asynccontextmanager
 async def _connected(path: Path) -> AsyncIterator[ClientConnection]:
-    """Yield a connection to the server, and close it at the end. Raises `OSError`, and the errors of websockets."""
-    socket = await unix_connect(
-        os.path.realpath(path),  # the link may be longer than an address can be
-        uri="ws://localhost/",
-        max_size=MAX_LINE_BYTES,
-        open_timeout=CONNECT,
-        close_timeout=CLOSING,
-        ping_interval=SILENCE,
-        ping_timeout=SILENCE,
-    )
+    """Yield a connection to the server, and close it at the end. Raises `AttachError` if another user listens, before
+    anything is sent; `OSError`, `_NoServerError`, and `ConnectionClosed`."""
+    joined = _joined(path)
     try:
-        yield socket
+        connection = await unix_connect(
+            uri="ws://localhost/",
+            sock=joined,
+            create_connection=_Client,
+            compression=None,  # few bytes could become many large messages
+            max_size=MAX_LINE_BYTES,
+            max_queue=QUEUED,
+            open_timeout=CONNECT,
+            close_timeout=CLOSING,
+            ping_interval=SILENCE,
+            ping_timeout=SILENCE,
+        )
+    except BaseException as error:
+        joined.close()
+        if isinstance(error, WebSocketException | EOFError | ValueError):  # ValueError: it leads elsewhere
+            raise _NoServerError(str(error)) from None
+        raise
+    try:
+        yield connection
     finally:
         with anyio.CancelScope(shield=True):  # a stop that interrupts the handshake would leave the socket open
-            await socket.close()
+            await connection.close()
+
+
+def _joined(path: Path) -> socket.socket:
+    """Return a connected socket whose other end is of this user, or of root. What is at the path may be replaced after
+    `_instance` has looked at it. Raises `AttachError` and `OSError`."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.setblocking(False)
+        connection.connect(os.path.realpath(path))  # the link may be longer than an address can be
+        if peer_uid(connection) not in (os.geteuid(), ROOT):
+            raise AttachError(f"what is listening at {path} belongs to another user")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _instance(path: Path) -> Instance:
@@ -315,11 +370,23 @@ class _Connection:
         """Raises `ConnectionClosed` and `_RefusedError`."""
         client = {"name": "tooltap", "title": "tooltap", "version": __version__}
         await self._ask("initialize", {"clientInfo": client, "capabilities": {"experimentalApi": True}})
-        async for data in self._socket:
-            text = data if isinstance(data, str) else data.decode(errors="replace")
+        while (text := await self._receive()) is not None:
             message = _decoded(text)
             if message is None or await self._take(message):
                 self._tap.put([text.replace("\n", " ").encode()], "out")
+
+    async def _receive(self) -> str | None:
+        """Return the next message; None if the server has closed the connection. Raises `ConnectionClosed`.
+
+        Each fragment is read when it comes: the `recv` of older releases of websockets keeps an object of every one,
+        also of those without a byte."""
+        text = BytesIO()
+        try:
+            async for fragment in self._socket.recv_streaming(decode=False):
+                text.write(fragment)
+        except ConnectionClosedOK:
+            return None
+        return text.getvalue().decode(errors="replace")
 
     async def _ask(self, method: str, params: dict[str, Any], thread: str | None = None) -> None:
         self._number += 1
@@ -332,7 +399,7 @@ class _Connection:
         method, params = message.get("method"), record(message.get("params"))
         if method is None:
             return await self._read_response(message)
-        if (key := request_key(message)) is not None and "id" in message:
+        if (key := request_key(message)) is not None and "id" in message and _has_room(self._open, key):
             self._open.add(key)
         if method == "serverRequest/resolved":
             self._open.discard(str(request_key({"method": "", "id": params.get("requestId")})))
@@ -340,7 +407,7 @@ class _Connection:
         thread_id = first_string(params, "threadId") or first_string(thread, "id")
         if thread_id is None:
             return True
-        if thread.get("ephemeral") is True:
+        if thread.get("ephemeral") is True and _has_room(self._own, thread_id):
             self._own.add(thread_id)
         status = record(params.get("status")).get("type")
         if method == "thread/closed":
@@ -375,7 +442,7 @@ class _Connection:
 
     async def _join(self, thread_id: str, *, is_news: bool = False) -> None:
         """Join a thread, unless that is done. `is_news`: there is a new reason to try it."""
-        if thread_id in self._own:
+        if thread_id in self._own or not _has_room(self._threads, thread_id) or len(self._asked) >= MOST_KNOWN:
             return
         thread = self._threads.setdefault(thread_id, _Thread())
         if is_news:
@@ -401,6 +468,11 @@ class _Connection:
         await anyio.sleep(seconds)
         if thread_id in self._threads:
             await self._join(thread_id)
+
+
+def _has_room(known: Collection[str], name: str) -> bool:
+    """Whether a name of the server's may be kept with those that are known."""
+    return len(name) <= LONGEST_ID and (len(known) < MOST_KNOWN or name in known)
 
 
 def _decoded(text: str) -> dict[str, Any] | None:
