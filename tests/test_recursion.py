@@ -91,6 +91,7 @@ BOUNDED = {
     "daemon/system/logs.py:_bounded": "what we log, which nests as deep as we write it",
     "traces/recording/secret_rules.py:_of_tree": "the literals of the rules, which come with tooltap",
     "daemon/journal/nats/journal.py:_note_missing": NOT_ITSELF,
+    "daemon/journal/nats/journal.py:_note_what_is_missing": NOT_ITSELF,
     "daemon/journal/nats/journal.py:read": NOT_ITSELF,
     "daemon/journal/nats/journal.py:read_back": NOT_ITSELF,
     "daemon/show/skins/html.py:of": "cards are nested at most `MAX_DEPTH` deep",
