@@ -46,7 +46,7 @@ class Answering:
     def __init__(self) -> None:
         self._wakeup, self._wakeup_end = os.pipe()
         self.wakeup_output, self._wakeup_output_end = os.pipe()
-        """Readable when `insert_output` is to be called."""
+        """Readable when there is something for `insert_output`."""
         for end in (self._wakeup_end, self._wakeup_output_end):
             os.set_blocking(end, False)
         self._input = _Lines(self._is_for_agent, lambda: bool(self._ours))

@@ -1,7 +1,7 @@
 """Events as Markdown: prompts are quotes, to the character, answers stay as they are, each call is a line with its
 shortened input and output below it. Output bodies and images are named, but not included.
 
-    blocks = call_blocks(call, None)                # each is to be followed by an empty line
+    blocks = call_blocks(call, None)                # an empty line follows each
     blocks = call_blocks(call, result)
     blocks = event_blocks(event)                    # of any other event
 

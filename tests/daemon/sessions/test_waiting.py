@@ -51,7 +51,7 @@ def test_what_waited_longest_is_first() -> None:
 
 
 def test_request_is_shown_with_its_call() -> None:
-    """OpenCode states what is to be run in the call alone."""
+    """OpenCode states the command in the call alone."""
     opened = {
         "permissions": [asked("s", callId="c")],
         "calls": [opened_call("s", preview="git push"), {**opened_call("other", preview="rm x"), "stream": "other"}],
