@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import click
 import msgspec
 
 from tooltap.cli.common.columns import fit, terminal_columns, wrapped
@@ -194,8 +195,12 @@ _REASONS = {
 }
 
 
+MAX_SORTED = 268_435_456
+"""Bytes of events that are sorted by time, at most."""
+
+
 class _Time(msgspec.Struct):
-    ts: int = 0
+    ts: int | None = None
 
 
 _decoder = msgspec.json.Decoder(_Time)
@@ -203,10 +208,13 @@ _decoder = msgspec.json.Decoder(_Time)
 
 class Printer:
     """Prints the items of a subscription. `mode`: text, verbose or json. `oldest`: milliseconds since the epoch; older
-    replayed events are not printed."""
+    replayed events are not printed. `by_time`: replayed events are sorted by when they happened."""
 
-    def __init__(self, mode: str, oldest: int | None) -> None:
+    def __init__(self, mode: str, oldest: int | None, *, by_time: bool = False) -> None:
         self._oldest = oldest
+        self._sorted: list[tuple[int, bytes]] | None = [] if by_time else None
+        """Replayed events with their times, to be sorted."""
+        self._sorted_bytes = 0
         self._json = mode == "json"
         self._text = mode == "text"
         self._renderer = Renderer(
@@ -221,20 +229,45 @@ class Printer:
         """Number of events that this mode does not show."""
 
     def print_all(self, items: Iterable[Received]) -> None:
+        """Raises `click.ClickException` if there are too many events to sort."""
         for item in items:
             if isinstance(item, bytes):
-                self._print(item)
+                self._take(item)
             elif isinstance(item, Live):
                 self._live = True
+                self._print_sorted()
             elif isinstance(item, Gap):
                 warn(f"events {item.from_} to {item.to} are gone: {_REASONS[item.reason]}")
             if self._live:
                 flush()
         flush()
 
-    def _print(self, line: bytes) -> None:
-        if self._oldest is not None and not self._live and _decoder.decode(line).ts < self._oldest:
+    def _take(self, line: bytes) -> None:
+        if self._live or (self._oldest is None and self._sorted is None):
+            self._print(line)
             return
+        ts = _decoder.decode(line).ts
+        if self._oldest is not None and (ts or 0) < self._oldest:
+            return
+        if self._sorted is None:
+            self._print(line)
+            return
+        self._sorted_bytes += len(line)
+        if self._sorted_bytes > MAX_SORTED:
+            raise click.ClickException(
+                f"there are more than {MAX_SORTED >> 20} MiB of events to sort; name fewer with --since or a filter"
+            )
+        if ts is None:  # it happened after what is before it
+            ts = self._sorted[-1][0] if self._sorted else 0
+        self._sorted.append((ts, line))
+
+    def _print_sorted(self) -> None:
+        if self._sorted is not None:
+            events, self._sorted = self._sorted, None
+            for _, line in sorted(events, key=lambda one: one[0]):
+                self._print(line)
+
+    def _print(self, line: bytes) -> None:
         if self._json:
             self.has_printed = True
             write_events(line + b"\n")

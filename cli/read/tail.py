@@ -72,6 +72,7 @@ def _filter_options(function: Any) -> Any:
         "tooltap tail --mode verbose --since 2h --provider claude",
         "tooltap tail --mode json --after start --no-follow --kind tool-result | jq .name",
         "tooltap tail --tool Bash --tool Edit --mode verbose",
+        "tooltap tail --by time --since 7d --no-follow --mode verbose",
     ),
 )
 @click.option(
@@ -91,6 +92,13 @@ def _filter_options(function: Any) -> Any:
     "--since", callback=_in_seconds, metavar="DURATION", help="Begin with events of this age: 90s, 10m, 2h, 1d."
 )
 @click.option("--follow/--no-follow", default=True, help="Follow new events, or exit at the end of the journal.")
+@click.option(
+    "--by",
+    type=Choice(["seq", "time"]),
+    default="seq",
+    show_default=True,
+    help="Order of the events that are there already: as they are in the journal, or by when they happened.",
+)
 @click.option("--partials", is_flag=True, help="Print partials of unfinished texts too (--mode json only).")
 @_filter_options
 @wait_option
@@ -100,6 +108,7 @@ def command(
     after: str | None,
     since: int | None,
     follow: bool,
+    by: str,
     partials: bool,
     socket: Path | None,
     **filters: tuple[str, ...],
@@ -107,6 +116,10 @@ def command(
     """Follow events.
 
     If the daemon goes away, tail waits for it and resumes where it stopped.
+
+    The journal has events in the order in which they were stored, which is not when they happened where session files
+    were read later. --by time sorts those that are there already, in memory, before it prints the first; new ones
+    follow as they come.
     """
     if since is not None and after is not None:
         raise click.UsageError("--since and --after exclude each other: both say where to begin")
@@ -120,7 +133,7 @@ def command(
     from tooltap.protocol.frames import Subscribe
 
     oldest = None if since is None else (time.time_ns() // 1_000_000) - since * 1_000
-    printer = Printer(mode, oldest)
+    printer = Printer(mode, oldest, by_time=by == "time")
     start = after or ("now" if since is None else "start")
     filters["session"] = tuple(_session_id(socket, name, follow=follow) for name in filters["session"])
     frame = Subscribe(

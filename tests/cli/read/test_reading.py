@@ -121,6 +121,30 @@ def test_since_starts_with_events_of_that_age(daemon: Running) -> None:
     assert [json.loads(line)["text"] for line in shown.splitlines()] == ["3 h ago", "1 h ago"]
 
 
+def test_events_by_when_they_happened(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        for name, day in (("younger", 20), ("older", 10)):  # the younger session is read first
+            lines = [event_of(name, day, number) for number in range(3)]
+            (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+            assert here("ingest", "--socket", daemon.path, tmp_path / f"{name}.jsonl").returncode == 0
+
+        stored = [json.loads(line) for line in tail(daemon, "--mode", "json").splitlines()]
+        sorted_ = [json.loads(line) for line in tail(daemon, "--mode", "json", "--by", "time").splitlines()]
+        shown = tail(daemon, "--by", "time", "--mode", "verbose").decode()
+
+    assert [one["ts"] for one in stored] != sorted([one["ts"] for one in stored])
+    assert sorted_ == sorted(stored, key=lambda one: (one["ts"], one["seq"]))
+    assert shown.index("> older 2") < shown.index("> younger 0")
+
+
+def event_of(session: str, day: int, number: int) -> str:
+    """A prompt, as Claude Code stores it."""
+    message = {"role": "user", "content": f"{session} {number}"}
+    about = {"sessionId": session, "cwd": "/w/app", "version": "2.1.330", "isSidechain": False, "parentUuid": None}
+    ts = f"2026-11-{day}T04:00:0{number}.000Z"
+    return json.dumps({"type": "user", "uuid": f"{session}{number}", "timestamp": ts, "message": message, **about})
+
+
 def test_new_events_are_followed_until_interrupt(daemon: Running) -> None:
     with start("tail", "--socket", daemon.path, "--mode", "json", "--stream", "later", "--after", "start") as tailing:
         here("ingest", "--socket", daemon.path, "--stream", "later", CODEX)

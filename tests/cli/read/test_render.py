@@ -6,13 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from tests.cli.command import DEMO
-from tooltap.cli.common.render import Renderer
+from tooltap.cli.common import render
+from tooltap.cli.common.render import Printer, Renderer
 from tooltap.daemon.show.skins.display import display_events
 from tooltap.daemon.system.sanitize import one_line, sanitize
 from tooltap.protocol.display import AnyDisplayEvent, DisplayEvent, decode_display
+from tooltap.protocol.frames import Live
 from tooltap.testing import normalize, read_recording
 
 
@@ -159,3 +162,25 @@ def test_one_line_is_short() -> None:
 def test_colours_only_on_request() -> None:
     assert "\x1b[" not in Renderer(verbose=True, colour=False).render(call())
     assert "\x1b[33m▸\x1b[0m Bash ls" in Renderer(verbose=True, colour=True).render(call())
+
+
+def by_time(*lines: bytes) -> Printer:
+    printer = Printer("json", None, by_time=True)
+    printer.print_all([*lines, Live(seq=len(lines)), b'{"live":1,"ts":1}'])
+    return printer
+
+
+def test_sorted_events_come_before_live_ones(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    by_time(b'{"a":1,"ts":30}', b'{"b":1}', b'{"c":1,"ts":20}', b'{"d":1,"ts":20}')
+
+    assert capfdbinary.readouterr().out == (
+        b'{"c":1,"ts":20}\n{"d":1,"ts":20}\n{"a":1,"ts":30}\n{"b":1}\n{"live":1,"ts":1}\n'
+    )
+
+
+def test_what_is_sorted_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(render, "MAX_SORTED", 1 << 20)
+    line = b'{"ts":1,"text":"%s"}' % (b"x" * 1000)
+
+    with pytest.raises(click.ClickException, match="more than 1 MiB of events to sort; name fewer with --since"):
+        by_time(*[line] * 1100)
