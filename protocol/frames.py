@@ -134,8 +134,9 @@ class SearchRequest(_Request[SearchResult], kw_only=True, tag="search"):
     the end. Hits come newest first, by when their events happened; before them, those of the page that have the query
     sign for sign."""
 
-    query: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
-    """Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one."""
+    query: Annotated[str, msgspec.Meta(max_length=1_000)]
+    """Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one. Empty:
+    every event that has a text is a hit."""
     session: Values | None = None
     provider: Values | None = None
     """Names of agents."""

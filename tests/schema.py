@@ -38,13 +38,22 @@ def broken_promises(old: Schema, new: Schema) -> list[str]:
     return found
 
 
+def _is_looser(keyword: str, before: Any, after: Any) -> bool:
+    """Return whether a limit of what a client may send allows more than before."""
+    if keyword in ("minLength", "minItems", "minimum") and before is not None:
+        return after is None or bool(after < before)
+    if keyword in ("maxLength", "maxItems", "maximum") and before is not None:
+        return after is None or bool(after > before)
+    return False
+
+
 def _broken(place: str, old: Schema, new: Schema, *, from_clients: bool) -> Iterator[str]:
     """Check one schema and its nested schemas."""
     for keyword in sorted({*old, *new} - {*NOT_TYPES}):
         before, after = old.get(keyword), new.get(keyword)
         if isinstance(before, dict) and isinstance(after, dict):
             yield from _broken(place, before, after, from_clients=from_clients)
-        elif before != after:
+        elif before != after and not (from_clients and _is_looser(keyword, before, after)):
             yield f"{place}: {keyword} was {_json(before)} and is {_json(after)}"
     yield from (f"{place}: the value {_json(value)} is gone" for value in _removed(old, new, "enum"))
     yield from (f"{place}: {_json(option)} is gone" for option in _removed(old, new, "anyOf"))

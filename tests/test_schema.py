@@ -169,6 +169,8 @@ def changed(change: Callable[[dict[str, Any]], object]) -> list[str]:
         lambda new: new["ToolResult"]["properties"]["status"]["enum"].append("skipped"),
         lambda new: new["Subscribe"]["properties"].update(backwards={"type": "boolean", "default": False}),
         lambda new: new["Message"].update(description="Words."),
+        lambda new: new["SessionsRequest"]["properties"]["limit"].update(maximum=1_000_000),
+        lambda new: new["SearchRequest"]["properties"]["query"].pop("maxLength"),
     ],
 )
 def test_additions_are_allowed(addition: Callable[[dict[str, Any]], object]) -> None:
@@ -179,6 +181,10 @@ def test_additions_are_allowed(addition: Callable[[dict[str, Any]], object]) -> 
     ("change", "sentences"),
     [
         (lambda new: new.pop("Notice"), ["Notice is gone"]),
+        (
+            lambda new: new["SearchRequest"]["properties"]["query"].update(maxLength=10),
+            ["SearchRequest.query: maxLength was 1000 and is 10"],
+        ),
         (lambda new: new["AnyEvent"]["anyOf"].pop(0), ['AnyEvent: {"$ref": "#/$defs/SessionEvent"} is gone']),
         (lambda new: new["BashResult"]["properties"].pop("stdout"), ["BashResult.stdout is gone"]),
         (lambda new: new["Tools"]["properties"].pop("LS"), ["Tools.LS is gone"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,11 @@ OPTIONS = {"provider": "agent", "status": "state"}
         "tooltap search 'connection refused' --since 7d",
         "tooltap search FAIL --outcome failed",
         "tooltap search test_login --project shop --tool Bash",
+        "tooltap search --since 7d --tool Edit",
         "tooltap search TODO --session last --json | jq '.hits[].seq'",
     ),
 )
-@click.argument("words", nargs=-1, required=True, metavar="WORDS...")
+@click.argument("words", nargs=-1, metavar="[WORDS...]")
 @agent_option(help="Sessions of this agent (claude, codex, gemini, …). May be repeated.")
 @project_option("Sessions in this directory: its path, or its name. May be repeated.")
 @tool_option("Calls and results")
@@ -95,7 +97,8 @@ def command(
 
     Finds the events that contain all of WORDS: messages, reasoning, the arguments of calls, and the beginning and the
     end of their output. Words in quotes must be next to each other. The newest events come first, grouped by session;
-    pass the number before an event to `tooltap show`.
+    pass the number before an event to `tooltap show`. Without WORDS, all events that have a text are found: what
+    happened last, in whichever order it was stored.
     """
     query = " ".join(f'"{one}"' if re.search(r"\s", one) and '"' not in one else one for one in words)
     filters: dict[str, Any] = {
@@ -110,14 +113,17 @@ def command(
     given = {name: value for name, value in filters.items() if value not in ((), None)}
     if session is not None:
         given["session"] = (find_session(socket, session)["session"],)
-    most = {} if session is not None else {"perSession": PER_SESSION}
+    most = {} if session is not None or not words else {"perSession": PER_SESSION}
     warn_of_unread(socket)
     answer = request(socket, "search", query=query, limit=limit, **most, **given)
     if as_json:
         say_object(answer)
         return
     if answer["hits"]:
-        (print_hits if at_terminal() else print_rows)(answer)
+        if at_terminal():
+            print_hits(answer, by_time=not words)
+        else:
+            print_rows(answer)
     else:
         warn(_why_not_found(socket, query, given, answer))
     for sentence in not_searched(answer):
@@ -139,6 +145,8 @@ def _why_not_found(socket: Path | None, query: str, filters: dict[str, Any], ans
         names = {name: tuple(filters.get(name, ())) for name in ("tool", "provider")}
         if total := everywhere.get("total"):
             return f"nothing found with {', '.join(given)}; without there are {counted(total, 'hit')}{name_hint(names)}"
+    if not query:
+        return "no event has a text yet"
     return f"nothing found for {'all of ' if ' ' in query else ''}{query}; {NOT_INDEXED}"
 
 
@@ -166,28 +174,32 @@ def print_rows(answer: dict[str, Any]) -> None:
         say_text("\t".join(short(one, 1_000) for one in cells) + "\n")
 
 
-def print_hits(answer: dict[str, Any]) -> None:
+def print_hits(answer: dict[str, Any], *, by_time: bool) -> None:
+    """`by_time`: hits stay in their order, and a session is named wherever another one was before."""
     import shutil
 
     width = max(LEAST_WIDTH, min(shutil.get_terminal_size().columns, MOST_WIDTH))
     sessions = {one["session"]: one for one in answer["sessions"]}
-    by_session: dict[str, list[dict[str, Any]]] = {}
-    for hit in answer["hits"]:
-        by_session.setdefault(hit["session"], []).append(hit)
-    digits = max(len(str(hit["seq"])) for hit in answer["hits"])
-    for name, hits in by_session.items():
-        _print_session(name, sessions.get(name, {}), len(hits), width)
-        for hit in hits:
+    hits: list[dict[str, Any]] = answer["hits"]
+    places = {hit["session"]: place for place, hit in reversed([*enumerate(hits)])}
+    if not by_time:
+        hits = sorted(hits, key=lambda hit: places[hit["session"]])
+    what = "event" if by_time else "hit"
+    digits = max(len(str(hit["seq"])) for hit in hits)
+    for name, group in groupby(hits, key=lambda hit: hit["session"]):
+        together = [*group]
+        _print_session(name, sessions.get(name, {}), len(together), what, width)
+        for hit in together:
             _print_hit(hit, digits, width)
         say()
-    others = max(0, (answer.get("foundIn") or 0) - len(by_session))
-    total = counted(answer.get("total") or len(answer["hits"]), "hit")
-    found = f"{total} in {counted(answer.get('foundIn') or len(by_session), 'session')}"
+    others = max(0, (answer.get("foundIn") or 0) - len(places))
+    total = counted(answer.get("total") or len(hits), what)
+    found = f"{total} in {counted(answer.get('foundIn') or len(places), 'session')}"
     more = f"; {others:,} not shown" if others else ""
     say(_dim(fit(f"{found}{more}. `tooltap show SEQ` shows an event.", width)))
 
 
-def _print_session(name: str, session: dict[str, Any], shown: int, width: int) -> None:
+def _print_session(name: str, session: dict[str, Any], shown: int, what: str, width: int) -> None:
     hits = session.get("hits") or shown
     project = folder_name(str(session.get("project") or ""))
     about = [
@@ -195,7 +207,7 @@ def _print_session(name: str, session: dict[str, Any], shown: int, width: int) -
         project,
         session.get("status"),
         local_time(session.get("lastTs"), MINUTE),
-        counted(hits, "hit"),
+        counted(hits, what),
     ]
     say(_bold(fit(short(session.get("title") or project or name), width)))
     line, known = " · ".join(short(one) for one in about if one), short(name)

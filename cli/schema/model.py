@@ -54,7 +54,8 @@ UNIONS = {
 COMPATIBILITY = (
     f"Within schema {SCHEMA_VERSION} and protocol {PROTOCOL_VERSION}, things are only added: kinds, frames, keys,"
     " values of enumerations, tools. What exists keeps its name, its type, its default, and whether it is always"
-    " present; a new key of a client's frame is optional. So clients must ignore keys, kinds and values that they do"
+    " present; a new key of a client's frame is optional, and a limit of what clients may send only gets"
+    " looser. So clients must ignore keys, kinds and values that they do"
     " not know. An absent key means that the value is not known, or is the default. Nothing is ever `null`, except"
     " inside `_raw` and other open objects of providers."
 )

@@ -8,8 +8,9 @@ The newest hit is the one that happened last, whenever it was ingested. Parts ar
 documents, until no other part can have a newer hit than those found, or until the time limit. If the search was cut
 off, `complete` is false.
 
-A query without words lists the outcomes of calls, which are found by their labels alone. The events of a call have the
-same key; so calls can be chosen by their outcome or their file, and then the events about them by anything else.
+A query without words lists the outcomes of calls, which are found by their labels alone, or everything that has a text.
+The events of a call have the same key; so calls can be chosen by their outcome or their file, and then the events about
+them by anything else.
 
 The index keeps no text. To highlight, the texts of hits are extracted from their events again, and tokenized in memory
 by the same tokenizer. This also drops hits whose event does not have the words.
@@ -92,7 +93,7 @@ class Wanted(NamedTuple):
     """A query. A field that is None does not restrict it."""
 
     expression: str
-    """Empty: the outcomes of calls."""
+    """Empty: the outcomes of calls, or `everything`."""
     sessions: Sequence[str] | None = None
     providers: Sequence[str] | None = None
     kinds: Sequence[str] | None = None
@@ -109,6 +110,8 @@ class Wanted(NamedTuple):
     """Expression that the arguments of a call have to match."""
     phrases: Sequence[str] = ()
     """What was typed: of the hits of a page, those that have it sign for sign come first."""
+    everything: bool = False
+    """Without words: all events that have a text."""
 
 
 class Hit(NamedTuple):
@@ -393,7 +396,7 @@ class IndexReader:
         if wanted.tools is not None:
             of_label.append("EXISTS (SELECT 1 FROM json_each(:tools) WHERE value IN (tool, raw_tool))")
             names["tools"] = json.dumps(list(wanted.tools))
-        if not wanted.expression:
+        if not (wanted.expression or wanted.everything):
             of_label.append("outcome<>''")
             if wanted.outcomes is not None:
                 of_label.append("outcome IN (SELECT value FROM json_each(:outcomes))")
@@ -421,7 +424,7 @@ class IndexReader:
                 "SELECT call FROM text_{0} CROSS JOIN docs_{0} AS docs ON docs.id=text_{0}.rowid"
                 " WHERE text_{0} MATCH :wanted AND docs.call IS NOT NULL"
             )
-        elif wanted.outcomes is not None and wanted.expression:
+        elif wanted.outcomes is not None and (wanted.expression or wanted.everything):
             labels = self._labels(
                 ["outcome IN (SELECT value FROM json_each(:wanted))"], {"wanted": json.dumps(list(wanted.outcomes))}
             )
@@ -480,7 +483,7 @@ def _matching(part: _Part, scope: _Scope, slots: Mapping[int, int] | None) -> tu
         conditions.append(f"chosen({docs}.call)")
     values: dict[str, Any] = {"low": part.low, "high": part.high}
     if not scope.has_words:
-        source = f"docs_{part.id} AS {text} WHERE {' AND '.join(conditions)}"
+        source = f"docs_{part.id} AS {text} WHERE {' AND '.join(conditions) or 'TRUE'}"
     elif conditions:  # CROSS: the words are looked up first, whatever the planner thinks
         joined = " AND ".join([f"docs.id={text}.rowid", *conditions])
         source = f"{text} CROSS JOIN docs_{part.id} AS docs ON {joined} WHERE {text} MATCH :match"
@@ -531,7 +534,10 @@ class Highlighter:
 
     def snippets(self, texts: Sequence[str], expression: str, *, after: Sequence[int]) -> list[Snippet | None]:
         """Return a snippet of each text; None for one that does not match the expression. It is of the part with most
-        matches. `after`: for each text, how many parts at its beginning are shown only if there is no other."""
+        matches, and without an expression the beginning. `after`: for each text, how many parts at its beginning are
+        shown only if there is no other."""
+        if not expression:
+            return [_snippet(text, [], least) for text, least in zip(texts, after, strict=True)]
         execute = self._connection.execute
         self._connection.executemany(
             "INSERT INTO texts (rowid, text, humps) VALUES (?, ?, ?)",

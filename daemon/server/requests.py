@@ -429,8 +429,8 @@ MOST_SESSIONS = 5_000
 async def search_result(search: Search, journal: Journal, request: SearchRequest) -> dict[str, Any]:
     """Answer a `search` request: a `SearchResult` as a JSON object. Raises `FrameError`, `JournalError`."""
     expression = expression_of(request.query)
-    if not expression:
-        raise FrameError("bad-frame", "search: `query` needs at least one letter or digit")
+    if request.query.strip() and not expression:
+        raise FrameError("bad-frame", "search: `query` needs at least one letter or digit, or nothing at all")
     wanted = Wanted(
         expression,
         sessions=request.session,
@@ -442,6 +442,7 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
         until=request.until,
         outcomes=request.outcome,
         phrases=phrases_of(request.query),
+        everything=not expression,
     )
     try:
         if request.status is not None:

@@ -112,6 +112,24 @@ def test_filters_are_combined_and_removed(site: Site, page: Page) -> None:
     expect(rows).to_have_count(2)
 
 
+def test_what_happened_last_is_found_from_the_events(site: Site, page: Page) -> None:
+    """The session of last year was stored after that of this week."""
+    site.enter(page, "/")
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Events").click()
+    page.get_by_role("link", name="By when they happened").click()
+    sessions = page.locator(".found h2 a")
+    expect(page.locator(".sum")).to_contain_text("by when they happened")
+    names = sessions.all_inner_texts()
+    assert names.index(TITLE) < names.index("Feed the lions")
+    times = page.locator(".hits time").evaluate_all("all => all.map(one => Number(one.dataset.ts))")
+    assert len(times) > 10
+    assert times == sorted(times, reverse=True)
+    page.get_by_role("combobox", name="Tool").select_option("Edit")
+    expect(page).to_have_url(re.compile("tool=Edit"))
+    expect(page.locator(".hits .label")).to_have_text(["Edit output", "Edit", "Edit output", "Edit"])
+    expect(page.get_by_role("link", name="Older events")).to_have_count(0)
+
+
 def test_choice_counts_before_the_script_of_the_page_has_loaded(site: Site, page: Page) -> None:
     site.enter(page, "/calls")
     held: list[Route] = []

@@ -3,9 +3,9 @@
  *
  * Within schema 2 and protocol 1, things are only added: kinds, frames, keys, values of enumerations, tools.
  * What exists keeps its name, its type, its default, and whether it is always present; a new key of a client's
- * frame is optional. So clients must ignore keys, kinds and values that they do not know. An absent key means
- * that the value is not known, or is the default. Nothing is ever `null`, except inside `_raw` and other open
- * objects of providers.
+ * frame is optional, and a limit of what clients may send only gets looser. So clients must ignore keys, kinds
+ * and values that they do not know. An absent key means that the value is not known, or is the default. Nothing
+ * is ever `null`, except inside `_raw` and other open objects of providers.
  */
 
 export const SCHEMA_VERSION = 2;
@@ -823,7 +823,10 @@ export interface SearchRequest {
   speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
-  /** Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one. */
+  /**
+   * Words and `"quoted phrases"`; an event has to have all of them. The last word may be the beginning of one.
+   * Empty: every event that has a text is a hit.
+   */
   query: string;
   session?: string[];
   /** Names of agents. */

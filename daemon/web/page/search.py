@@ -7,6 +7,7 @@ changed, commands that were run, and any text. Each part shows a few; the search
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
@@ -134,6 +135,10 @@ class SearchQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     """Cursor: `next` of the previous page, whose hits are newer."""
 
     @property
+    def has_words(self) -> bool:
+        return bool(self.text.strip())
+
+    @property
     def filters(self) -> dict[str, tuple[str, ...]]:
         """Return the filters that are set."""
         given = {name: getattr(self, name) or () for name in FILTERS}
@@ -222,12 +227,10 @@ def routes(services: Services) -> list[BaseRoute]:
     return [PageRoute("/search", searched), Route("/find", found)]
 
 
-async def search_page(services: Services, query: SearchQuery) -> Result | None:
-    """Search; None if the text is empty."""
-    if not query.text.strip():
-        return None
+async def search_page(services: Services, query: SearchQuery) -> Result:
+    """Search. Without words, all events that have a text are found, and stand in the order of time."""
     now = wall_clock()
-    most = None if query.session else PER_SESSION
+    most = None if query.session or not query.has_words else PER_SESSION
     names = await project_names(services.journal)
     wanted = query.request(now, names, limit=HITS, per_session=most, before=query.before)
     reply = await services.requests.reply_to(wanted)
@@ -268,10 +271,14 @@ async def choices(journal: Journal, tools: Iterable[str]) -> dict[str, dict[str,
 
 def _groups(query: SearchQuery, found: dict[str, Any], names: ProjectNames) -> list[Group]:
     rows = {one["session"]: one for one in found["sessions"]}
+    hits = [shown_hit(one) for one in found["hits"]]
+    if not query.has_words:
+        together = groupby(hits, key=lambda one: one.session)
+        return [_group(query, session, list(some), rows.get(session), names) for session, some in together]
     by_session: dict[str, list[ShownHit]] = {}
-    for one in found["hits"]:
-        by_session.setdefault(one["session"], []).append(shown_hit(one))
-    return [_group(query, session, hits, rows.get(session), names) for session, hits in by_session.items()]
+    for one in hits:
+        by_session.setdefault(one.session, []).append(one)
+    return [_group(query, session, some, rows.get(session), names) for session, some in by_session.items()]
 
 
 def _group(

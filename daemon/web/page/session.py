@@ -101,6 +101,11 @@ class SelectionQuery(Filtered, kw_only=True, frozen=True):
         """Return the URL of the timeline with the same filters."""
         return _timeline_url(self.filters, **more)
 
+    def by_time(self) -> str:
+        """Return the URL of the page that lists what happened last, with the filters that it has."""
+        names = {"session": "session", "provider": "agent", "tool": "tool", "text": "text"}
+        return _url("/search", {names[name]: values for name, values in self.filters.items() if name in names})
+
     def without(self, name: str, value: str) -> str:
         """Return the URL of the timeline without one value of a filter."""
         return _timeline_url(
@@ -243,6 +248,7 @@ class _Page:
             tabs=tabs.tabs_of(head.session, head.files) if head else (),
             preferences=preferences,
             here=query.page_url(),
+            by_time=query.by_time(),
             choices=_choices(self._sessions.providers),
             tools=sorted(TOOL_CARDS),
         )

@@ -88,6 +88,22 @@ def test_options(daemon: Running) -> None:
     assert len(hits(daemon, "greet", "--limit", 2)) == 2
 
 
+def test_without_words_what_happened_last_is_found(daemon: Running) -> None:
+    """In the order of time, though it was not stored in this order; a session is named wherever another was before."""
+    found = hits(daemon, "--limit", 100)
+    times = [one["ts"] for one in found if "ts" in one]
+    command = [*COMMAND, "search", "--socket", str(daemon.path), "--limit", "100"]
+    with started(command, environment(TERM="xterm", NO_COLOR="1"), size=(24, 100)) as screen:
+        assert screen.end() == 0
+    shown = screen.shown.decode().splitlines()
+    assert times == sorted(times, reverse=True)
+    assert {one["kind"] for one in found} >= {"message", "tool-call", "tool-result"}
+    numbers = [int(number[1]) for line in shown if (number := re.match(r" +(\d+)  ", line))]
+    assert numbers == [one["seq"] for one in found]
+    assert re.match(r"\d+ events in 4 sessions", shown[-1])
+    assert {one["tool"] for one in hits(daemon, "--tool", "Patch")} == {"Patch"}
+
+
 def test_the_states_are_those_of_sessions() -> None:
     assert tuple(STATUSES) == get_args(SessionStatus)
 
@@ -117,7 +133,6 @@ def test_why_nothing_was_found(daemon: Running, words: list[str], said: str) -> 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "Missing argument 'WORDS...'"),
         (["--", "->"], 2, "needs at least one letter or digit"),
         (["x", "--since", "long ago"], 2, "'long ago' is not an age such as 2h or 1d, nor a day"),
         (["x", "--state", "faild"], 2, "did you mean 'failed'?"),

@@ -45,7 +45,7 @@ class Searched:
         )
 
     def wanted(self, query: str, **filters: object) -> Wanted:
-        return Wanted(expression_of(query), **filters)  # type: ignore[arg-type]
+        return Wanted(expression_of(query), everything=not query, **filters)  # type: ignore[arg-type]
 
     async def settle(self) -> None:
         """Wait until all events are indexed, and deleted ones are removed."""

@@ -340,7 +340,14 @@ async def test_calls_whose_events_are_gone(sqlite_journal: SqliteJournal, tmp_pa
 async def test_filters(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
     await sqlite_journal.commit(
         commit(
-            event(SessionEvent, "a", session="one", provider="claude", state="started", cwd="/home/ann/shop"),
+            event(
+                *(SessionEvent, "a"),
+                session="one",
+                provider="claude",
+                state="started",
+                cwd="/home/ann/shop",
+                ts=500_000,
+            ),
             message("word one", "a", session="one", provider="claude", ts=1_000_000),
             call("c1", "a", session="one", provider="claude", ts=2_000_000, input={"command": "word two"}),
             result("c1", "a", session="one", provider="claude", ts=3_000_000, output={"stdout": "word three"}),
@@ -350,7 +357,7 @@ async def test_filters(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
     )
     await sqlite_journal.commit(
         commit(
-            event(SessionEvent, "b", session="two", state="started", cwd="/home/ann/work/api"),
+            event(SessionEvent, "b", session="two", state="started", cwd="/home/ann/work/api", ts=3_500_000),
             message("word four", "b", session="two", ts=4_000_000),
             stream="b",
             state="ended",
@@ -373,7 +380,21 @@ async def test_filters(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
         assert await found(folders=["shop"]) == await found(folders=["/home/ann/shop/"]) == [4, 3, 2]
         assert await found(folders=["/home/ann"]) == [6, 4, 3, 2]
         assert await found(folders=["/home/an", "hop", "work"]) == []
+        # Without words, everything that has a text is found.
+        everything = await index.find("")
+        assert [(one.seq, one.snippet.text, one.snippet.ranges) for one in everything.hits] == [
+            (6, "word four", []),
+            (5, "/home/ann/work/api", []),
+            (4, "word three", []),
+            (3, "word two", []),
+            (2, "word one", []),
+            (1, "/home/ann/shop", []),
+        ]
+        assert seqs(await index.find("", tools=["Bash"], until=2_000_000)) == [3]
+        assert seqs(await index.find("", outcomes=["completed"])) == [4, 3]
+        assert seqs(await index.find("", outcomes=["failed"])) == []
         tallies = (await index.find("word")).tallies
+        assert [one.hits for one in everything.tallies] == [2, 4]
         assert [(one.session, one.hits, one.latest, one.cwd) for one in tallies] == [
             ("two", 1, 6, "/home/ann/work/api"),
             ("one", 3, 4, "/home/ann/shop"),
@@ -439,6 +460,7 @@ async def test_newest_is_what_happened_last(
             assert sorted(pages) == sorted(newest)
             found = {seq: ts // 1000 for ts, seq in expected}
             assert [found[seq] for seq in pages] == sorted(found.values(), reverse=True)
+        assert seqs(await index.find("")) == seqs(answer)
         found_since = await index.find("word", since=20_000, until=30_000)
         assert sorted(seqs(found_since)) == sorted(seq for ts, seq in expected if 20_000 <= ts < 31_000)
 
