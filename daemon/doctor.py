@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import shutil
 import stat
 import sys
@@ -136,6 +137,10 @@ def problem(area: str, text: str, advice: str) -> Finding:
     return Finding("problem", area, text, advice)
 
 
+def _shell_line(*words: object) -> str:
+    return shlex.join(map(str, words))
+
+
 # -- tooltap itself ---------------------------------------------------------------------------------------------------
 
 TOOLTAP = "tooltap"
@@ -221,7 +226,7 @@ def socket(place: Path) -> Iterator[Finding]:
         yield problem("socket", f"{place} belongs to another user", "Set TOOLTAP_SOCKET to a place of your own.")
     elif status.st_mode & 0o077:
         text = f"{place} has mode {stat.S_IMODE(status.st_mode):04o}, which is not private"
-        yield problem("socket", text, f"Run chmod 600 {place}.")
+        yield problem("socket", text, f"Run {_shell_line('chmod', '600', place)}.")
     else:
         yield fine("socket", f"{place} is private")
 
@@ -233,7 +238,7 @@ def _folder(folder: Path) -> Iterator[Finding]:
         yield fine("socket", f"{folder} does not exist yet; the daemon creates it, private")
         return
     if (trouble := why_unsteady(status)) is not None:
-        advice = f"Run chmod go-w {folder}, or set TOOLTAP_SOCKET to a place of your own."
+        advice = f"Run {_shell_line('chmod', 'go-w', folder)}, or set TOOLTAP_SOCKET to a place of your own."
         yield problem("socket", f"the socket cannot be in {folder}: {trouble}", advice)
     else:
         yield fine("socket", f"nobody else may replace the socket in {folder}")
@@ -380,13 +385,13 @@ def journal(file: Path, *, is_opened: bool = True) -> Iterator[Finding]:
         return
     if status.st_mode & 0o077:
         text = f"other users may read {file} (mode {stat.S_IMODE(status.st_mode):04o}), which holds what agents printed"
-        yield problem("journal", text, f"Run chmod 600 {file}.")
+        yield problem("journal", text, f"Run {_shell_line('chmod', '600', file)}.")
     if not is_opened:
         return
     try:
         version = format_of(file)
     except JournalError as error:
-        advice = "Upgrade tooltap, or name another file: `tooltap serve --journal sqlite:PATH`."
+        advice = "Do what it says, use the version that wrote it, or run `tooltap serve --journal sqlite:PATH`."
         yield problem("journal", str(error), advice)
     else:
         yield fine("journal", f"{file} has {status.st_size / MIB:.1f} MiB, format {version}")
@@ -396,7 +401,8 @@ def _steadiness(place: Path) -> Iterator[Finding]:
     """Report a folder in which other users may replace the journal: the daemon refuses to start there."""
     with suppress(OSError):  # it is created, private, or another finding is about it
         if (trouble := why_unsteady(place.stat())) is not None:
-            advice = f"Run chmod go-w {place}, or choose another place: `tooltap serve --journal sqlite:PATH`."
+            command = _shell_line("chmod", "go-w", place)
+            advice = f"Run {command}, or choose another place: `tooltap serve --journal sqlite:PATH`."
             yield problem("journal", f"the journal cannot be in {place}: {trouble}", advice)
 
 
@@ -510,7 +516,8 @@ def _waiting(socket: str, found: dict[Path, int]) -> Finding:
     if is_listening(socket):
         return fine(SPOOL, f"{text}, which takes them in")
     running = "" if os.path.exists(os.path.dirname(socket)) else ", whose folder is gone"
-    advice = f"Run tooltap serve --socket {socket} once: it takes them in. A journal has one daemon at a time."
+    command = _shell_line("tooltap", "serve", "--socket", socket)
+    advice = f"Run {command} once: it takes them in. A journal has one daemon at a time."
     return note(SPOOL, f"{text}{running}, where none is listening: {_names(found)}", advice)
 
 
@@ -614,8 +621,8 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
             if files or not troubles:
                 is_unread = bool(files) and not is_followed
                 what = f"{agent} has {_counted(root, files)} in {root.path}"
-                yield fine("sessions", what, f"`tooltap serve --follow {agent}` publishes them." if is_unread else None)
-            deletions += _own_deletion(root, files, is_followed=is_followed)
+                yield fine("sessions", what, f"{_to_follow(agent, statistics)} publishes them." if is_unread else None)
+            deletions += _own_deletion(root, files, statistics, is_followed=is_followed)
         yield from _unread(agent, found)
         if 0 < followed.get(agent, 0) < min(total, MAX_FILES):
             text = f"the daemon follows {followed[agent]:,} of the {counted(total, 'file')} of {agent}"
@@ -628,6 +635,12 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
         listed = ", ".join(f"{root.agent} ({root.path})" for root in absent)
         yield note("sessions", f"no folder of sessions: {listed}", advice)
     yield from _not_understood(statistics or {})
+
+
+def _to_follow(agent: str, statistics: dict[str, Any] | None) -> str:
+    """The commands that follow an agent: a running daemon keeps the agents that it was started with."""
+    command = f"`tooltap serve --follow {agent}`"
+    return command if statistics is None else f"`tooltap serve stop`, then {command},"
 
 
 DATA = frozenset([".json", ".jsonl", ".ndjson", ".db", ".sqlite", ".sqlite3"])
@@ -679,7 +692,9 @@ def _suffix(path: str) -> str:
     return "" if inner not in DATA else last if inner == last else inner + last
 
 
-def _own_deletion(root: Root, files: list[Found], *, is_followed: bool) -> Iterator[Finding]:
+def _own_deletion(
+    root: Root, files: list[Found], statistics: dict[str, Any] | None, *, is_followed: bool
+) -> Iterator[Finding]:
     """Say what the agent's own deletion takes, and that the journal keeps it."""
     rule = root.place.deletes
     if rule is None or not files:
@@ -699,7 +714,7 @@ def _own_deletion(root: Root, files: list[Found], *, is_followed: bool) -> Itera
     if is_followed:
         yield fine("sessions", f"{text}; the journal keeps what was read")
     else:
-        advice = f"`tooltap serve --follow {root.agent}` keeps them in the journal; or set `{rule.key}` in {file}."
+        advice = f"{_to_follow(root.agent, statistics)} keeps them in the journal; or set `{rule.key}` in {file}."
         yield note("sessions", text, advice)
 
 

@@ -9,6 +9,7 @@ is private.
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import stat
 import struct
@@ -102,7 +103,7 @@ def _steady_directory(path: Path) -> None:
     try:
         steady_folder(path)
     except NotOursError as error:
-        advice = f"run chmod go-w {path}, or choose another place for the socket"
+        advice = f"run chmod go-w {shlex.quote(str(path))}, or choose another place for the socket"
         raise ListenError(f"the socket cannot be in {path}: {error.strerror}; {advice}") from None
     except OSError as error:
         raise ListenError(f"cannot use the directory {path}: {error.strerror}") from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import sqlite3
 import stat
 import threading
@@ -425,7 +426,7 @@ def steady_place(path: Path) -> Path:
         try:
             steady_folder(place.parent)
         except NotOursError as error:
-            advice = f"run chmod go-w {place.parent}, or {ADVICE}"
+            advice = f"run chmod go-w {shlex.quote(str(place.parent))}, or {ADVICE}"
             raise JournalError(f"the journal cannot be in {place.parent}: {error.strerror}; {advice}") from None
     except OSError as error:
         raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from None

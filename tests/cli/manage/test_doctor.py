@@ -430,7 +430,8 @@ def test_following_is_advised_where_it_is_not_done(home: Path, agents: list[str]
         found = examined("--socket", daemon.path).findings["sessions"]
 
     (claude,) = [one for one in found if one.text.startswith("claude has")]
-    assert claude.advice == ("" if agents else "`tooltap serve --follow claude` publishes them.")
+    advised = "`tooltap serve stop`, then `tooltap serve --follow claude`, publishes them."
+    assert claude.advice == ("" if agents else advised)
 
 
 def test_files_that_a_daemon_has_not_listed_yet_need_no_other_daemon(home: Path) -> None:
