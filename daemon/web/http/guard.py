@@ -30,7 +30,10 @@ from tooltap.daemon.web.http.logins import Login, Logins, split_signature
 from tooltap.daemon.web.http.requests import error_response, json_response
 from tooltap.daemon.web.http.token import is_token
 
-NO_ENTRY = "this needs the link that `tooltap serve link` prints"
+NO_ENTRY = (
+    "programs must send the daemon's token as `Authorization: Bearer TOKEN`, and browsers must use the link that"
+    " `tooltap serve link` prints"
+)
 OTHER_HOST = (
     "the daemon does not know the host {}: name it in `hosts` of the table `[web]` of the configuration file, as in"
     ' `hosts = ["laptop.example.org"]`, and restart the daemon'

@@ -20,7 +20,10 @@ ADDRESSES = [
     "/nothing",
     "/../etc/passwd",
 ]
-SENTENCE = "this needs the link that `tooltap serve link` prints"
+SENTENCE = (
+    "programs must send the daemon's token as `Authorization: Bearer TOKEN`, and browsers must use the link that"
+    " `tooltap serve link` prints"
+)
 
 
 @pytest.fixture
