@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from tooltap.daemon.journal.interface import StoredEvent
-from tooltap.daemon.journal.sqlite.file import SIDE_FILES, claim_side_files
+from tooltap.daemon.journal.sqlite.file import SIDE_FILES, claim_side_files, index_end
 from tooltap.daemon.search.words import words_of
 from tooltap.normalizers.stream.searchable import VERSION, Searchable, searchable
 from tooltap.traces.recording.own_file import open_own
@@ -366,6 +366,7 @@ class Index:
                 self._close(part)  # it has no room for another source
                 part, left = self._new_part(last + 1), left[added:]
             put(self._connection, "upto", upto)
+            put(self._connection, "end", index_end(self.journal, upto))
             if events:
                 put(self._connection, "mark", f"{events[-1].seq} {zlib.crc32(events[-1].body)}")
         self.upto = upto

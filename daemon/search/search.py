@@ -22,7 +22,7 @@ from tooltap.daemon.formats import without_marks
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.journal.open import Place
 from tooltap.daemon.journal.sqlite.damage import is_corrupt
-from tooltap.daemon.journal.sqlite.file import steady_place
+from tooltap.daemon.journal.sqlite.file import index_path, steady_place
 from tooltap.daemon.search.index import ReplacedError, second_of
 from tooltap.daemon.search.indexer import DAMAGED, REPLACED, Indexer
 from tooltap.daemon.search.query import Highlighter, Hit, IndexReader, Snippet, Tally, Wanted
@@ -346,7 +346,7 @@ def place_of_index(place: Place) -> Callable[[str], Path]:
     """A function from the journal's id to the file of its index: beside a file; for a journal on a server, in the
     user's data directory. It raises `OSError` and `JournalError`."""
     if isinstance(place, Path):
-        return lambda _: Path(f"{steady_place(place)}.search")
+        return lambda _: index_path(steady_place(place))
     return _Own().path_of
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -256,3 +257,51 @@ def publish_when_possible(daemon: Running, text: str) -> str:
     """As `publish`; a socket that was removed is waited for."""
     until(daemon.path.is_socket)
     return publish(daemon, text)
+
+
+# -- restored while no daemon runs ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tip", ["older", "removed"])
+def test_older_journal_is_noticed_by_the_search_index(tmp_path: Path, tip: str) -> None:
+    """Neither the log nor the high-water mark says that anything is lost, but the index is ahead of the journal."""
+    journal, mark, older = tmp_path / "journal.db", tmp_path / "journal.db.tip", tmp_path / "older"
+    with browsed(tmp_path) as (daemon, _):
+        assert publish(daemon, "word kept") == ""
+    older.mkdir()
+    for file in (journal, mark):
+        shutil.copy(file, older)
+    with browsed(tmp_path) as (daemon, _):
+        first = daemon.stats()["journal"]["latest"] + 1
+        assert publish(daemon, "word lost") == ""
+        daemon.until_indexed()
+        last = daemon.stats()["journal"]["latest"]
+    assert last >= first
+    shutil.copy(older / journal.name, journal)
+    if tip == "older":
+        shutil.copy(older / mark.name, mark)
+    else:
+        mark.unlink()
+
+    with browsed(tmp_path) as (daemon, _):
+        assert publish(daemon, "word after") == ""
+        with daemon.connect() as wire:
+            wire.send("subscribe", after="start", follow=False)
+            found = wire.rest()
+        gaps = [(one["from"], one["to"], one["reason"]) for one in found if one.get("op") == "gap"]
+        assert gaps == [(first, last, "corrupt")]
+        assert texts(daemon) == ["word kept", "word after"]
+        assert any("lost" in one or "damage" in one or "missing" in one for one in complaints(daemon))
+
+
+def test_search_index_with_a_damaged_end_makes_no_gap(tmp_path: Path) -> None:
+    with browsed(tmp_path) as (daemon, _):
+        assert publish(daemon, "word kept") == ""
+        daemon.until_indexed()
+    with closing(sqlite3.connect(tmp_path / "journal.db.search")) as index, index:
+        (end,) = index.execute("SELECT value FROM meta WHERE key='end'").fetchone()
+        index.execute("UPDATE meta SET value=? WHERE key='end'", (f"9{end}",))
+    with browsed(tmp_path) as (daemon, _):
+        assert publish(daemon, "word after") == ""
+        assert texts(daemon) == ["word kept", "word after"]
+        assert complaints(daemon) == []

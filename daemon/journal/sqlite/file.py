@@ -446,6 +446,16 @@ def claim_side_files(path: Path) -> None:
             raise JournalError(f"{companion} cannot be the journal's: {error.strerror}; {ADVICE}") from None
 
 
+def index_path(path: Path) -> Path:
+    """The search index of the journal `path`."""
+    return Path(f"{path}.search")
+
+
+def index_end(journal: str, upto: int) -> str:
+    """The last indexed `seq`, with a checksum: the key `end` in the index of the journal with the id `journal`."""
+    return f"{upto} {crc32(f'{journal} {upto}'.encode()):08x}"
+
+
 def check_side_files(path: Path) -> None:
     """Check, before reading a journal, that its side files belong to the same user. Raises `JournalError`."""
     try:

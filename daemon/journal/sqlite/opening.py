@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
@@ -12,14 +13,22 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tooltap.daemon.journal.interface import PINS, Gaps, OutputSlice, StoredEvent, StreamInfo, decode_pins
+from tooltap.daemon.journal.interface import PINS, Gaps, JournalError, OutputSlice, StoredEvent, StreamInfo, decode_pins
 from tooltap.daemon.journal.sqlite import streams
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
-from tooltap.daemon.journal.sqlite.file import HighWater, open_read_only, read_high_water
+from tooltap.daemon.journal.sqlite.file import (
+    HighWater,
+    check_side_files,
+    index_end,
+    index_path,
+    open_read_only,
+    read_high_water,
+)
 from tooltap.daemon.journal.sqlite.reader import KnownDamage, read, read_output
 from tooltap.daemon.journal.sqlite.tables import get_meta, note_key, row_sum, set_meta, verified_meta
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.filters import ALL_EVENTS, Filter
+from tooltap.traces.recording.own_file import open_own
 
 BACKUP = "backup"
 """Key in `meta` that marks a backup. The first opening removes it, and decides whether the backup continues the journal
@@ -92,11 +101,34 @@ def check_at_open(connection: sqlite3.Connection, path: Path, damages: Damages) 
         expired = max(expired, min(mark.expired, next_seq - 1))
         set_meta(connection, "expired", expired)
         tally = tally._replace(transactions=mark.transactions)
+    indexed = indexed_up_to(path, name)
+    if indexed >= next_seq:
+        damages.add("transactions", f"the events {next_seq} to {indexed}, which were indexed")
+        _log.error("events that were indexed are gone", events=indexed - next_seq + 1, journal=str(path))
+        add_gap(connection, next_seq, indexed)
+        next_seq = indexed + 1
+        set_meta(connection, "next_seq", next_seq)
     write_tally(connection, tally)
     gaps = read_gaps(connection, damages)
     oldest = _oldest(connection, next_seq, gaps)
     connection.execute("COMMIT")
     return OpenState(HighWater(name, tally.transactions, next_seq, expired), tally, oldest, gaps)
+
+
+def indexed_up_to(path: Path, journal: str) -> int:
+    """The last `seq` in the search index beside the journal `path`, 0 if there is no index of `journal` or it cannot be
+    read. The index is fed from the journal: if it is ahead, the journal's end is lost, even if the high-water mark was
+    lost with it, or was restored with an older copy."""
+    index = index_path(path)
+    try:
+        check_side_files(index)
+        os.close(open_own(index, os.O_RDONLY))
+        with closing(sqlite3.connect(f"{index.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            (end,) = connection.execute("SELECT value FROM meta WHERE key='end'").fetchone()
+        upto = int(end.partition(" ")[0])
+    except (JournalError, OSError, sqlite3.Error, TypeError, ValueError, AttributeError):
+        return 0
+    return upto if end == index_end(journal, upto) else 0
 
 
 def read_tally(connection: sqlite3.Connection) -> Tally | None:
