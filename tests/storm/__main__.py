@@ -1,0 +1,297 @@
+"""`make storm`: everything at once, and everything fails: publishers, followed files, taps, subscribers, questions and
+answers, exports, searches, a browser, retention, under kills, full disks, jumps of the clock and cut connections.
+
+At the end the faults stop, what was begun is finished, and one checker compares what everybody was told. The exit code is
+1 if anything differs. A seed gives the same faults in the same order, and the same lines; what is done when the fault
+comes depends on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.browser.chromium import MISSING
+from tests.storm.agents import session_id
+from tests.storm.checker import Expected, Ledger, Record, Row, Subscriber, check_with
+from tests.storm.faults import Faults
+from tests.storm.publishers import published
+from tests.storm.readers import EVENT, POSITION, Received, position, received
+from tests.storm.users import FOLLOWED, Users
+from tests.storm.world import World
+
+PUBLISHERS = 3
+RATE = 1_200.0
+"""Lines that each publisher sends in a second, at most."""
+TELL = 30.0
+"""Seconds between two lines of output."""
+SAMPLE = 300
+"""Words that are looked for at the end."""
+MOUNTED = "TOOLTAP_STORM_MOUNTED"
+
+
+class Storm:
+    def __init__(self, folder: Path, seed: int, minutes: float) -> None:
+        self.seed = seed
+        self.minutes = minutes
+        self.world = World(folder, seed)
+        self.users = Users(self.world, seed)
+        self.ledger = Ledger()
+        self._raw = self.world.records / "events.jsonl"
+        self._read_to = 0
+        followed = session_id(FOLLOWED)
+        self._filters: dict[str, tuple[str, dict[str, list[str]], float]] = {
+            "recorder": ("socket", {}, 0),
+            "socket-cut": ("cut", {}, 0),
+            "messages": ("cut", {"kind": ["message"]}, 0),
+            "session": ("socket", {"session": [followed]}, 0),
+            "slow": ("socket", {"kind": ["tool-call", "tool-result"]}, 0.5),
+            "http": ("http", {}, 0),
+            "http-cut": ("http-cut", {"kind": ["tool-call", "usage"]}, 0),
+        }
+
+    def run(self) -> list[str]:
+        world = self.world
+        try:
+            world.start()
+            self._launch()
+            victims = [name for name in self._names() if name != "recorder"]
+            faults = Faults(world, self.seed, victims)
+            self.users.start()
+            end = time.monotonic() + self.minutes * 60
+            told = time.monotonic()
+            while time.monotonic() < end:
+                faults.one()
+                if time.monotonic() - told > TELL:
+                    told = time.monotonic()
+                    print(self._row(), flush=True)
+            return self._check()
+        finally:
+            world.stopping.set()
+            world.close()
+
+    def _names(self) -> list[str]:
+        return [*(f"publisher-{index}" for index in range(PUBLISHERS)), *self._filters]
+
+    def _launch(self) -> None:
+        world = self.world
+        cuts = [f"{world.cut_socket}={world.socket}", f"{world.cut_port}={world.port}"]
+        world.launch("cutter", "cutter", str(self.seed), str(world.records / "cuts"), *cuts)
+        world.until("the cutter listens", world.cut_socket.exists)
+        doors = {
+            "socket": ("socket", str(world.socket)),
+            "cut": ("socket", str(world.cut_socket)),
+            "http": ("http", str(world.port)),
+            "http-cut": ("http", str(world.cut_port)),
+        }
+        for name, (way, wanted, slow) in self._filters.items():
+            door, place = doors[way]
+            options = {"door": door, "place": place, "record": str(self._record(name)), "filter": wanted, "slow": slow}
+            options |= {"token": str(world.token), "host": f"127.0.0.1:{world.port}"}
+            options["raw"] = str(self._raw) if name == "recorder" else ""
+            world.launch(name, "readers", json.dumps(options))
+        for index in range(PUBLISHERS):
+            path = world.cut_socket if index == 0 else world.socket
+            options = {"path": str(path), "record": str(world.records / f"publisher-{index}.jsonl"), "seed": self.seed}
+            options |= {"first": (index + 1) * 0x100000, "rate": RATE}
+            world.launch(f"publisher-{index}", "publishers", json.dumps(options))
+        if not MISSING:
+            url = f"http://127.0.0.1:{world.port}"
+            world.launch("browser", "browser", url, str(world.token), str(world.records / "browser"))
+
+    def _record(self, name: str) -> Path:
+        return self.world.records / f"{name}.received"
+
+    def _row(self) -> str:
+        counts = self.world.counts
+        done = ", ".join(f"{counts[name]} {name}" for name in sorted(counts) if name != "events")
+        return f"{self._events():>10,} events; {done}"
+
+    def _events(self) -> int:
+        return position(self._record("recorder"))
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def _check(self) -> list[str]:
+        """Let everything finish, and compare."""
+        world, users = self.world, self.users
+        began = time.monotonic()
+        world.free()
+        world.ahead.write_text("0")
+        world.stopping.set()
+        world.until("the daemon answers", world.answers)
+        users.join()
+        world.end(*(f"publisher-{index}" for index in range(PUBLISHERS)))
+        if not MISSING:
+            world.end("browser")
+        world.until("spools are empty", lambda: not [*(world.disk / "spool").glob("*.spool")])
+        streams = self._streams()
+        world.until("session files are read", lambda: self._is_read(streams))
+        latest = self._latest()
+        for name in self._filters:
+            world.until(f"{name} has everything up to {latest}", lambda name=name: position(self._record(name)) >= latest)
+        world.until("everything is indexed", lambda: world.ask("stats")["search"]["upto"] >= latest)
+        print(f"settled in {time.monotonic() - began:.0f} s", flush=True)
+        stored, rows = self._stored(), self._rows()
+        numbers = random.Random(f"{self.seed} words")
+        for number, expected in numbers.choices([*streams.items()], k=SAMPLE):
+            if expected.acked > 2 and number != FOLLOWED:
+                users.look_for(number, numbers.randrange(2, expected.acked), is_final=True)
+        self._examine()
+        self._catch_up()
+        subscribers = [Subscriber(name, one[1], received(self._record(name))) for name, one in self._filters.items()]
+        recorder = subscribers[0].received
+        record = Record(
+            lines=(),
+            streams=streams,
+            stored=stored,
+            latest=latest,
+            subscribers=subscribers,
+            answers=users.answers,
+            exports=users.exports,
+            searches=users.searches,
+            rows=rows,
+            gaps=recorder.gaps,
+            wrong=[*world.wrong, *self._logged()],
+        )
+        return check_with(record, self.ledger)
+
+    def _streams(self) -> dict[int, Expected]:
+        found = dict(self.users.streams)
+        for index in range(PUBLISHERS):
+            known, wrong = published(self.world.records / f"publisher-{index}.jsonl")
+            for one in wrong:
+                self.world.note(one)
+            found |= {one.session: Expected(one.acked, one.total) for one in known.values()}
+            last = max(known, default=0)  # killed before the first acknowledgement: perhaps some of it is there
+            found |= {last + 1: Expected(0, 10_000)} if last else {}
+        return found
+
+    def _catch_up(self) -> None:
+        """Read what the recorder has got since the last call."""
+        with self._raw.open("rb") as file:
+            file.seek(self._read_to)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self.ledger.add(line[:-1])
+                self._read_to += len(line)
+
+    def _is_read(self, streams: dict[int, Expected]) -> bool:
+        self._catch_up()
+        tallies = self.ledger.tallies
+        files = {number: one.acked for number, one in streams.items() if number >= FOLLOWED}
+        return all((tally := tallies.get(session_id(n))) and len(tally.lines) >= acked for n, acked in files.items())
+
+    def _latest(self) -> int:
+        """The end of the journal, when nothing more comes."""
+        seen = [0, 0.0]
+
+        def is_still() -> bool:
+            with suppress(OSError, AssertionError):
+                stats = self.world.ask("stats")
+                latest = stats["journal"]["latest"]
+                if latest != seen[0]:
+                    seen[:] = [latest, time.monotonic()]
+            return time.monotonic() - seen[1] > 5 and seen[0] > 0
+
+        self.world.until("nothing more is stored", is_still)
+        return int(seen[0])
+
+    def _stored(self) -> Received:
+        """What a new subscriber gets."""
+        from tests.storm.readers import Reader
+
+        record = self._record("stored")
+        with self.world.wire() as wire:
+            wire.send("subscribe", after="start", follow=False)
+            reader = Reader("socket", "", str(record), {}, 0, "", "", "")
+            for line in wire.lines():
+                reader._take([line.rstrip(b"\n")])
+        return received(record)
+
+    def _rows(self) -> list[Row]:
+        rows, cursor = [], None
+        while True:
+            more = {"cursor": cursor} if cursor else {}
+            page = self.world.ask("sessions", limit=1_000, **more)
+            for one in page["sessions"]:
+                tokens = one.get("inputTokens", 0), one.get("outputTokens", 0)
+                cost = None if one.get("costEstimated") else one.get("costUsd")
+                rows.append(Row(one["session"], one["events"], one["calls"], *tokens, cost))
+            if (cursor := page.get("cursor")) is None:
+                return rows
+
+    def _examine(self) -> None:
+        """The journal is intact, and nothing is wrong with the installation."""
+        done = self.world.command("journal", "check", "--config", self.world.config)
+        if done.returncode:
+            self.world.note(f"`journal check`: {(done.stdout + done.stderr).decode()[-1_000:]}")
+        done = self.world.command("doctor", "--json", "--config", self.world.config, "--timeout", "30")
+        with suppress(ValueError):
+            for one in json.loads(done.stdout)["findings"]:
+                if one["level"] == "problem":
+                    self.world.note(f"doctor: {one}")
+
+    def _logged(self) -> Iterator[str]:
+        """What the daemons have logged that no fault explains."""
+        for line in self.world.log.read_bytes().splitlines():
+            try:
+                entry: dict[str, Any] = json.loads(line)
+            except ValueError:
+                if b"Traceback" in line or b"bug in tooltap" in line:
+                    yield f"the log has {line!r}: see {self.world.log}"
+                continue
+            if "exception" in entry or entry.get("level") == "critical":
+                yield f"logged: {json.dumps(entry)[:1_500]}"
+        browser = self.world.records / "browser"
+        yield from (f"the page: {one}" for one in (browser.read_text().splitlines() if browser.exists() else []))
+
+    def summary(self, found: list[str]) -> str:
+        counts = self.world.counts
+        cuts = self.world.records / "cuts"
+        counts["connections cut"] = cuts.stat().st_size if cuts.exists() else 0
+        if not self.world.can_fill:
+            counts["full disks"] = 0
+        done = ", ".join(f"{counts[name]:,} {name}" for name in sorted(counts) if name != "events")
+        missed = "" if self.world.can_fill else "; the disk was never full: only root may mount one"
+        return (
+            f"{self.minutes:g} minutes, seed {self.seed}: {self._events():,} events, {done}{missed};"
+            f" {len(found)} differences"
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=random.randrange(10_000))
+    options = parser.parse_args()
+    if MOUNTED not in os.environ and os.geteuid() == 0 and (unshare := shutil.which("unshare")):
+        if subprocess.run([unshare, "-m", "true"], capture_output=True, check=False).returncode == 0:
+            environment = {**os.environ, MOUNTED: "1"}
+            command = [unshare, "-m", sys.executable, "-m", "tests.storm", f"--minutes={options.minutes}"]
+            os.execve(unshare, [*command, f"--seed={options.seed}"], environment)
+    folder = Path(tempfile.mkdtemp(prefix="storm-"))
+    print(f"seed {options.seed}, in {folder}", flush=True)
+    storm = Storm(folder, options.seed, options.minutes)
+    found = storm.run()
+    print("\n".join(found) or "no differences")
+    print(storm.summary(found))
+    if not found:
+        shutil.rmtree(folder)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,398 @@
+"""The checker of a storm: compares everything that clients were told with each other, and says what differs.
+
+It is pure: a `Record` has what the actors have written down, and what the journal had at the end.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from tests.storm.agents import session_number, word
+from tests.storm.readers import Received
+
+__all__ = ["Answering", "Export", "Expected", "Ledger", "Record", "Row", "Search", "Subscriber", "check"]
+
+SAID = 20
+"""Differences of one kind that are named; the rest is counted."""
+
+
+class Expected(NamedTuple):
+    """A stream of a session. `acked`: lines that must be there; `total`: lines that may be."""
+
+    acked: int
+    total: int
+
+
+class Subscriber(NamedTuple):
+    name: str
+    filter: dict[str, list[str]]
+    received: Received
+
+
+class Answering(NamedTuple):
+    """A question, and what became of it."""
+
+    session: str
+    permission: str
+    attempts: list[tuple[str, str]]
+    """What was answered, and how it ended: `accepted`, `refused` or `unknown`."""
+    written: list[str]
+    """What the agent got."""
+
+
+class Export(NamedTuple):
+    """A file of a session whose stream had ended before."""
+
+    name: str
+    session: int
+    code: int
+    text: str | None
+    """None if there is no file."""
+    is_named: bool
+    """Whether a sentence says that events are missing."""
+
+
+class Search(NamedTuple):
+    session: int
+    line: int
+    hits: list[int]
+    is_final: bool
+    """Whether everything was indexed."""
+
+
+class Row(NamedTuple):
+    """The figures of a session, as the daemon lists them."""
+
+    session: str
+    events: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost: float | None
+
+
+@dataclass
+class Record:
+    lines: Iterable[bytes]
+    """What one subscriber without a filter has received."""
+    streams: dict[int, Expected]
+    stored: Received
+    """What the journal had at the end."""
+    latest: int
+    subscribers: list[Subscriber] = field(default_factory=list)
+    answers: list[Answering] = field(default_factory=list)
+    exports: list[Export] = field(default_factory=list)
+    searches: list[Search] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """Gaps that the subscriber of `lines` was told of."""
+    wrong: list[str] = field(default_factory=list)
+    """What actors have found themselves."""
+
+
+class _Event(msgspec.Struct, rename="camel"):
+    seq: int
+    kind: str
+    id: str
+    stream: str
+    session: str = ""
+    line: int = 0
+    text: str = ""
+    replay: bool = False
+    code: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    permission_id: str = ""
+    outcome: str = ""
+
+
+@dataclass
+class Tally:
+    """What the events of a session add up to."""
+
+    events: int = 0
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    last: dict[str, int] = field(default_factory=dict)
+    """Stream -> the line of its last event."""
+    lines: set[int] = field(default_factory=set)
+    words: Counter[int] = field(default_factory=Counter)
+    """Line -> messages with its word."""
+    seqs: list[int] = field(default_factory=list)
+
+
+class Ledger:
+    """Every event that there ever was, by its `seq`."""
+
+    def __init__(self) -> None:
+        self.crc: array[int] = array("Q", [0])
+        self.kind: array[int] = array("H", [0])
+        self.session: array[int] = array("L", [0])
+        self.kinds: dict[str, int] = {"": 0}
+        self.sessions: dict[str, int] = {"": 0}
+        self.tallies: dict[str, Tally] = {}
+        self.responses: dict[tuple[str, str], list[str]] = {}
+        """Session and permission -> the outcomes in the journal."""
+        self.wrong: list[str] = []
+        self._ids: set[str] = set()
+        self._decode = msgspec.json.Decoder(_Event).decode
+
+    def add(self, raw: bytes) -> None:
+        one = self._decode(raw)
+        if one.seq < len(self.crc):
+            self.wrong.append(f"event {one.seq} came again, or out of order")
+            return
+        for column in (self.crc, self.kind, self.session):
+            column.extend([0] * (one.seq - len(column)))
+        self.crc.append(zlib.crc32(raw))
+        self.kind.append(self.kinds.setdefault(one.kind, len(self.kinds)))
+        self.session.append(self.sessions.setdefault(one.session, len(self.sessions)))
+        if one.id in self._ids:
+            self.wrong.append(f"event {one.id} is in the journal twice; again as {one.seq}")
+        self._ids.add(one.id)
+        tally = self.tallies.setdefault(one.session, Tally())
+        if one.line < tally.last.get(one.stream, 0):
+            self.wrong.append(f"event {one.seq}: line {one.line} of {one.stream} is out of order")
+        tally.last[one.stream] = one.line
+        tally.seqs.append(one.seq)
+        tally.lines.add(one.line)
+        if not one.replay:
+            tally.events += 1
+        if one.kind == "tool-call":
+            tally.calls += 1
+        elif one.kind == "usage":
+            tally.input_tokens += one.input_tokens
+            tally.output_tokens += one.output_tokens
+            tally.cost = one.cost_usd if one.cost_usd is not None else tally.cost
+        elif one.kind == "message" and one.text.startswith("w"):
+            self._word(one, tally)
+        elif one.kind == "permission-response":
+            self.responses.setdefault((one.session, one.permission_id), []).append(one.outcome)
+        elif one.kind == "unparsed" or (one.kind == "notice" and one.code in ("parser-reset", "lost")):
+            self.wrong.append(f"event {one.seq}: line {one.line} of {one.stream} is {one.kind} {one.code}")
+
+    def _word(self, one: _Event, tally: Tally) -> None:
+        try:
+            number = session_number(one.session)
+        except ValueError:
+            return
+        tally.words[one.line] += 1
+        if not one.text.startswith(word(number, one.line)):
+            self.wrong.append(f"event {one.seq}: line {one.line} of {one.stream} has the text of another: {one.text}")
+
+    def matches(self, seq: int, wanted: dict[str, list[str]]) -> bool:
+        kinds = [self.kinds.get(one) for one in wanted.get("kind", [])]
+        sessions = [self.sessions.get(one) for one in wanted.get("session", [])]
+        return (not kinds or self.kind[seq] in kinds) and (not sessions or self.session[seq] in sessions)
+
+    def has(self, seq: int) -> bool:
+        return seq < len(self.crc) and self.kind[seq] != 0
+
+
+def check(record: Record) -> list[str]:
+    """Return the differences, one sentence each."""
+    ledger = Ledger()
+    for line in record.lines:
+        ledger.add(line)
+    return check_with(record, ledger)
+
+
+def check_with(record: Record, ledger: Ledger) -> list[str]:
+    parts = {
+        "actor": record.wrong,
+        "journal": ledger.wrong,
+        "recorder": _recorder(record, ledger),
+        "stored": _stored(record, ledger),
+        "stream": _streams(record, ledger),
+        "subscriber": _subscribers(record, ledger),
+        "answer": _answers(record, ledger),
+        "export": _exports(record, ledger),
+        "search": _searches(record, ledger),
+        "figure": _figures(record, ledger),
+    }
+    found = []
+    for name, sentences in parts.items():
+        all_of_it = list(sentences)
+        found += [f"{name}: {one}" for one in all_of_it[:SAID]]
+        if len(all_of_it) > SAID:
+            found.append(f"{name}: and {len(all_of_it) - SAID} more")
+    return found
+
+
+def _within(seq: int, gaps: list[tuple[int, int]]) -> bool:
+    return any(first <= seq <= last for first, last in gaps)
+
+
+def _recorder(record: Record, ledger: Ledger) -> Iterator[str]:
+    for seq in range(1, record.latest + 1):
+        if not ledger.has(seq) and not _within(seq, record.gaps):
+            yield f"event {seq} was not delivered, and is in no gap"
+
+
+def _stored(record: Record, ledger: Ledger) -> Iterator[str]:
+    """What is stored at the end is what was delivered; what is not is in a gap."""
+    before = 0
+    present = bytearray(record.latest + 1)
+    for seq, crc in record.stored.events:
+        if seq <= before:
+            yield f"event {seq} comes after {before} in the journal"
+        before = seq
+        if seq > record.latest:
+            yield f"event {seq} is beyond the end, {record.latest}"
+            continue
+        present[seq] = 1
+        if ledger.has(seq) and ledger.crc[seq] != crc:
+            yield f"event {seq} is another one in the journal than was delivered"
+        elif not ledger.has(seq):
+            yield f"event {seq} is in the journal and was never delivered"
+    oldest = record.stored.events[0][0] if record.stored.events else record.latest + 1
+    for seq in range(oldest, record.latest + 1):
+        if not present[seq] and not _within(seq, record.stored.gaps):
+            yield f"event {seq} is neither in the journal nor in a gap"
+    yield from (f"events {first} to {last} are damaged or reset" for first, last in record.stored.faulty)
+
+
+def _streams(record: Record, ledger: Ledger) -> Iterator[str]:
+    """Each acknowledged line has its events, once, and no line has any that was not sent."""
+    by_number = {}
+    for session, tally in ledger.tallies.items():
+        try:
+            by_number[session_number(session)] = tally
+        except ValueError:
+            continue
+    for number, tally in by_number.items():
+        expected = record.streams.get(number)
+        if expected is None:
+            yield f"session {number:x} is in the journal, and nobody published it"
+            continue
+        yield from (f"session {number:x} has a line {at} of {expected.total}" for at in tally.lines if at > expected.total)
+        yield from (f"the message of line {at} of session {number:x} is there {n} times" for at, n in tally.words.items() if n > 1)
+    for number, expected in record.streams.items():
+        tally = by_number.get(number, Tally())
+        if record.gaps:  # what the recorder has missed is not known
+            continue
+        missing = [at for at in range(1, expected.acked + 1) if at not in tally.lines]
+        if missing:
+            yield f"{len(missing)} of {expected.acked} acknowledged lines of session {number:x} are missing, first {missing[0]}"
+        last = max(tally.lines, default=0)
+        if last > expected.acked and len([at for at in tally.lines if at > 0]) < last:
+            yield f"session {number:x} has a hole before line {last}"
+
+
+def _subscribers(record: Record, ledger: Ledger) -> Iterator[str]:
+    """Each has every event that it wanted, once, in order and unchanged, or in a gap."""
+    still = {seq for seq, _ in record.stored.events}
+    for name, wanted, received in record.subscribers:
+        before = 0
+        seen = bytearray(record.latest + 1)
+        for seq, crc in received.events:
+            if seq <= before:
+                yield f"{name} got event {seq} after {before}"
+            before = max(before, seq)
+            if seq > record.latest or (ledger.has(seq) and ledger.crc[seq] != crc):
+                yield f"{name} got another event {seq} than is in the journal"
+                continue
+            seen[seq] = 1
+            if ledger.has(seq) and not ledger.matches(seq, wanted):
+                yield f"{name} got event {seq}, which its filter does not want"
+        gaps = bytearray(record.latest + 2)
+        for first, last in received.gaps:
+            gaps[first : min(last, record.latest) + 1] = b"\1" * (min(last, record.latest) + 1 - first)
+        for seq in range(1, record.latest + 1):
+            if seen[seq] or not ledger.has(seq) or not ledger.matches(seq, wanted):
+                continue
+            if not gaps[seq]:
+                yield f"{name} did not get event {seq}, and was told of no gap"
+            elif seq in still:
+                yield f"{name} was told that event {seq} is gone, and it is still in the journal"
+        yield from (f"{name} was told that events {first} to {last} are damaged or reset" for first, last in received.faulty)
+
+
+def _answers(record: Record, ledger: Ledger) -> Iterator[str]:
+    for one in record.answers:
+        what = f"question {one.permission} of {one.session}"
+        accepted = [outcome for outcome, end in one.attempts if end == "accepted"]
+        unknown = [outcome for outcome, end in one.attempts if end == "unknown"]
+        if len(accepted) > 1:
+            yield f"{what}: {len(accepted)} answers were accepted"
+        if len(one.written) != 1:
+            yield f"{what}: the agent got {len(one.written)} answers: {one.written}; attempts {one.attempts}"
+        elif accepted and one.written != accepted[:1]:
+            yield f"{what}: {accepted[0]} was accepted, and the agent got {one.written[0]}"
+        elif not accepted and one.written[0] not in unknown:
+            yield f"{what}: the agent got {one.written[0]}, which nobody answered"
+        journaled = ledger.responses.get((one.session, one.permission), [])
+        if journaled != one.written and not record.gaps:
+            yield f"{what}: the agent got {one.written}, and the journal has {journaled}"
+
+
+def _exports(record: Record, ledger: Ledger) -> Iterator[str]:
+    for one in record.exports:
+        what = f"{one.name} of session {one.session:x}"
+        if one.code not in (0, 1):
+            yield f"{what} ended with {one.code}"
+        if one.text is None:
+            if one.code == 0:
+                yield f"{what}: there is no file"
+            continue
+        if one.name == "html" and not one.text.rstrip().endswith("</html>"):
+            yield f"{what}: half a page is under the name of the file"
+        tally = next((tally for name, tally in ledger.tallies.items() if _is(name, one.session)), Tally())
+        missing = [at for at in tally.words if word(one.session, at) not in one.text]
+        if missing and not one.is_named:
+            yield f"{what}: {len(missing)} messages are missing, first that of line {missing[0]}"
+
+
+def _is(session: str, number: int) -> bool:
+    try:
+        return session_number(session) == number
+    except ValueError:
+        return False
+
+
+def _searches(record: Record, ledger: Ledger) -> Iterator[str]:
+    stored = {seq for seq, _ in record.stored.events}
+    numbers = {index: name for name, index in ledger.sessions.items()}
+    for number, line, hits, is_final in record.searches:
+        what = f"the word of line {line} of session {number:x}"
+        if len(hits) > 1:
+            yield f"{what} is found {len(hits)} times"
+        for seq in hits:
+            if not ledger.has(seq) and not record.gaps:
+                yield f"{what} is found at event {seq}, which does not exist"
+            elif ledger.has(seq) and not _is(numbers[ledger.session[seq]], number):
+                yield f"{what} is found at event {seq} of {numbers[ledger.session[seq]]}"
+            elif is_final and seq not in stored:
+                yield f"{what} is found at event {seq}, which is deleted"
+        if is_final and not hits:
+            tally = next((tally for name, tally in ledger.tallies.items() if _is(name, number)), Tally())
+            if tally.words[line] and all(seq in stored for seq in tally.seqs):
+                yield f"{what} is not found, and is in the journal"
+
+
+def _figures(record: Record, ledger: Ledger) -> Iterator[str]:
+    stored = {seq for seq, _ in record.stored.events}
+    for row in record.rows:
+        tally = ledger.tallies.get(row.session, Tally())
+        if record.gaps or not all(seq in stored for seq in tally.seqs):
+            continue
+        try:
+            session_number(row.session)
+        except ValueError:
+            continue
+        for name in ("events", "calls", "input_tokens", "output_tokens"):
+            listed, counted = getattr(row, name), getattr(tally, name)
+            if listed != counted:
+                yield f"{row.session} has {counted} {name}, and {listed} are listed"
+        if tally.cost is not None and (row.cost is None or abs(row.cost - tally.cost) > 1e-9):
+            yield f"{row.session} cost {tally.cost}, and {row.cost} is listed"
