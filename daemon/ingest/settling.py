@@ -11,8 +11,11 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from tooltap.daemon.system.logs import faults
+from tooltap.daemon.journal.interface import CorruptError, JournalError, UnstorableError
+from tooltap.daemon.system.logs import Trouble, faults, get_logger
 from tooltap.normalizers.stream.reset import place_of
+
+_log = get_logger("ingest")
 
 
 class Settling:
@@ -27,6 +30,9 @@ class Settling:
         self._heap: list[tuple[float, str]] = []
         """Entries that are not in `_due` were replaced, and are skipped."""
         self._wake = anyio.Event()
+        self._trouble = Trouble(
+            _log, "silent streams cannot be settled; it is tried again", "silent streams are settled again"
+        )
 
     def add(self, stream: str, silent: float = 0.0) -> None:
         """Settle a stream that has been silent for `silent` seconds when the rest has passed. Replaces what was
@@ -49,7 +55,13 @@ class Settling:
                 del self._due[stream]
                 try:
                     await self._settle(stream)
-                except Exception as error:  # it is settled after its next line, or ends
+                    self._trouble.end()
+                except Exception as error:
+                    if _is_of_journal(error):
+                        self._trouble.begin(str(error))
+                        self.add(stream)
+                        continue
+                    # It is settled after its next line, or ends.
                     faults.note("a silent stream could not be settled", place_of(error), error, stream=stream)
 
     def _next(self) -> float | None:
@@ -57,3 +69,8 @@ class Settling:
         while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
+
+
+def _is_of_journal(error: Exception) -> bool:
+    """Whether the journal cannot be written now, and may be later: the disk is full, for example."""
+    return isinstance(error, JournalError) and not isinstance(error, CorruptError | UnstorableError)

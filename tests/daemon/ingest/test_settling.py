@@ -12,6 +12,8 @@ import pytest
 
 from tests.daemon.publishing import TIMEOUT, Clock, daemon, events, journal_of, publish
 from tooltap.daemon.ingest.streams import Streams
+from tooltap.daemon.journal.interface import Commit, Committed, JournalError
+from tooltap.daemon.system.logs import faults
 from tooltap.protocol.inputs import Settle
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
@@ -70,6 +72,32 @@ async def test_stream_whose_publisher_has_left_is_settled(path: Path) -> None:
 
         assert (await turns(streams, 2))[1:] == [ENDED]
         assert [(one.state, one.unsettled) for one in await journal_of(streams).streams()] == [("suspended", False)]
+
+
+async def test_stream_is_settled_once_the_journal_can_be_written_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with settling(path) as streams:
+        journal = journal_of(streams)
+        usual, refused = journal.commit, 0
+
+        async def refuse(commit: Commit) -> Committed:
+            nonlocal refused
+            if not any(isinstance(one, Settle) for one in commit.tail):
+                return await usual(commit)
+            refused += 1
+            if refused > 2:
+                monkeypatch.undo()
+            raise JournalError("database or disk is full")
+
+        monkeypatch.setattr(journal, "commit", refuse)
+        publisher = await publish(streams)
+        await publisher.lines(BEGIN, SAY)
+        await publisher.ingest.finish()
+
+        assert (await turns(streams, 2))[1:] == [ENDED]
+        assert faults.counts == {}
+    assert refused == 3
 
 
 @pytest.mark.parametrize("snapshot_bytes", [0, 1024 * 1024])
