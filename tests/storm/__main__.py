@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,12 @@ from tests.storm.agents import session_id
 from tests.storm.checker import Expected, Ledger, Record, Row, Subscriber, check_with
 from tests.storm.faults import Faults
 from tests.storm.publishers import published
-from tests.storm.readers import EVENT, POSITION, Received, position, received
+from tests.storm.readers import Reader, Received, position, received
 from tests.storm.users import FOLLOWED, Users
 from tests.storm.world import World
 
 PUBLISHERS = 3
-RATE = 1_200.0
+RATE = 2_500.0
 """Lines that each publisher sends in a second, at most."""
 TELL = 30.0
 """Seconds between two lines of output."""
@@ -140,7 +141,7 @@ class Storm:
         world.until("session files are read", lambda: self._is_read(streams))
         latest = self._latest()
         for name in self._filters:
-            world.until(f"{name} has everything up to {latest}", lambda name=name: position(self._record(name)) >= latest)
+            world.until(f"{name} has everything up to {latest}", partial(self._has, name, latest))
         world.until("everything is indexed", lambda: world.ask("stats")["search"]["upto"] >= latest)
         print(f"settled in {time.monotonic() - began:.0f} s", flush=True)
         stored, rows = self._stored(), self._rows()
@@ -166,6 +167,9 @@ class Storm:
             wrong=[*world.wrong, *self._logged()],
         )
         return check_with(record, self.ledger)
+
+    def _has(self, name: str, latest: int) -> bool:
+        return position(self._record(name)) >= latest
 
     def _streams(self) -> dict[int, Expected]:
         found = dict(self.users.streams)
@@ -211,20 +215,19 @@ class Storm:
 
     def _stored(self) -> Received:
         """What a new subscriber gets."""
-        from tests.storm.readers import Reader
-
         record = self._record("stored")
         with self.world.wire() as wire:
-            wire.send("subscribe", after="start", follow=False)
+            wire.send("subscribe", after=0, follow=False)
             reader = Reader("socket", "", str(record), {}, 0, "", "", "")
             for line in wire.lines():
-                reader._take([line.rstrip(b"\n")])
+                reader.take([line.rstrip(b"\n")])
         return received(record)
 
     def _rows(self) -> list[Row]:
-        rows, cursor = [], None
+        rows: list[Row] = []
+        cursor: str | None = None
         while True:
-            more = {"cursor": cursor} if cursor else {}
+            more: dict[str, str] = {"cursor": cursor} if cursor else {}
             page = self.world.ask("sessions", limit=1_000, **more)
             for one in page["sessions"]:
                 tokens = one.get("inputTokens", 0), one.get("outputTokens", 0)

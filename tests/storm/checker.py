@@ -10,7 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,10 @@ from tests.storm.readers import Received
 
 __all__ = ["Answering", "Export", "Expected", "Ledger", "Record", "Row", "Search", "Subscriber", "check"]
 
+OF_DISPATCHES = {"answer", "answer-delivered", "answer-failed"}
+"""Notices about an answer, which are about an earlier line."""
+FULL = "No space left on device"
+"""Why a tap may lose lines, if it says so."""
 SAID = 20
 """Differences of one kind that are named; the rest is counted."""
 
@@ -112,6 +116,7 @@ class _Event(msgspec.Struct, rename="camel"):
     cost_usd: float | None = None
     permission_id: str = ""
     outcome: str = ""
+    data: Any = None
 
 
 @dataclass
@@ -161,9 +166,9 @@ class Ledger:
             self.wrong.append(f"event {one.id} is in the journal twice; again as {one.seq}")
         self._ids.add(one.id)
         tally = self.tallies.setdefault(one.session, Tally())
-        if one.line < tally.last.get(one.stream, 0):
+        if one.line < tally.last.get(one.stream, 0) and one.code not in OF_DISPATCHES:
             self.wrong.append(f"event {one.seq}: line {one.line} of {one.stream} is out of order")
-        tally.last[one.stream] = one.line
+        tally.last[one.stream] = max(one.line, tally.last.get(one.stream, 0))
         tally.seqs.append(one.seq)
         tally.lines.add(one.line)
         if not one.replay:
@@ -178,7 +183,9 @@ class Ledger:
             self._word(one, tally)
         elif one.kind == "permission-response":
             self.responses.setdefault((one.session, one.permission_id), []).append(one.outcome)
-        elif one.kind == "unparsed" or (one.kind == "notice" and one.code in ("parser-reset", "lost")):
+        elif one.code == "lost" and FULL in one.data["reason"]:
+            tally.lines.update(range(one.line - one.data["lines"] + 1, one.line))
+        elif one.kind == "unparsed" or one.code in ("parser-reset", "lost"):
             self.wrong.append(f"event {one.seq}: line {one.line} of {one.stream} is {one.kind} {one.code}")
 
     def _word(self, one: _Event, tally: Tally) -> None:
@@ -275,8 +282,14 @@ def _streams(record: Record, ledger: Ledger) -> Iterator[str]:
         if expected is None:
             yield f"session {number:x} is in the journal, and nobody published it"
             continue
-        yield from (f"session {number:x} has a line {at} of {expected.total}" for at in tally.lines if at > expected.total)
-        yield from (f"the message of line {at} of session {number:x} is there {n} times" for at, n in tally.words.items() if n > 1)
+        yield from (
+            f"session {number:x} has a line {at} of {expected.total}" for at in tally.lines if at > expected.total
+        )
+        yield from (
+            f"the message of line {at} of session {number:x} is there {n} times"
+            for at, n in tally.words.items()
+            if n > 1
+        )
     for number, expected in record.streams.items():
         tally = by_number.get(number, Tally())
         if record.gaps:  # what the recorder has missed is not known
@@ -315,7 +328,9 @@ def _subscribers(record: Record, ledger: Ledger) -> Iterator[str]:
                 yield f"{name} did not get event {seq}, and was told of no gap"
             elif seq in still:
                 yield f"{name} was told that event {seq} is gone, and it is still in the journal"
-        yield from (f"{name} was told that events {first} to {last} are damaged or reset" for first, last in received.faulty)
+        yield from (
+            f"{name} was told that events {first} to {last} are damaged or reset" for first, last in received.faulty
+        )
 
 
 def _answers(record: Record, ledger: Ledger) -> Iterator[str]:

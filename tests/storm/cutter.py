@@ -28,13 +28,17 @@ class Cutter:
             listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=int(listen))
             tasks.start_soon(partial(listener.serve, partial(self._connected, target)))
         else:
-            tasks.start_soon(partial((await anyio.create_unix_listener(listen)).serve, partial(self._connected, target)))
+            tasks.start_soon(
+                partial((await anyio.create_unix_listener(listen)).serve, partial(self._connected, target))
+            )
 
     async def _connected(self, target: str, here: SocketStream) -> None:
         left = [int(self._random.expovariate(1 / MEAN))]
         async with here:
             with suppress(*LOST):
-                connect = anyio.connect_tcp("127.0.0.1", int(target)) if target.isdigit() else anyio.connect_unix(target)
+                connect = (
+                    anyio.connect_tcp("127.0.0.1", int(target)) if target.isdigit() else anyio.connect_unix(target)
+                )
                 async with await connect as there, anyio.create_task_group() as tasks:
                     tasks.start_soon(self._forward, here, there, left, tasks)
                     tasks.start_soon(self._forward, there, here, left, tasks)
@@ -50,11 +54,13 @@ class Cutter:
         tasks.cancel_scope.cancel()
 
 
-async def main(seed: str, record: str, *places: str) -> None:
+async def main(*arguments: str) -> None:
+    seed, record, *places = arguments
     cutter = Cutter(int(seed), Path(record))
     async with anyio.create_task_group() as tasks:
         for place in places:
-            await cutter.serve(*place.split("="), tasks)
+            listen, _, target = place.partition("=")
+            await cutter.serve(listen, target, tasks)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,15 @@ from tests.storm.world import World
 __all__ = ["Faults"]
 
 HOUR = 3_600_000
-FAILPOINTS = ("before-commit", "after-commit", "before-ack", "during-snapshot", "during-close", "claimed", "sent-to-agent")
+FAILPOINTS = (
+    "before-commit",
+    "after-commit",
+    "before-ack",
+    "during-snapshot",
+    "during-close",
+    "claimed",
+    "sent-to-agent",
+)
 
 
 class Faults:
@@ -30,7 +38,7 @@ class Faults:
 
     def one(self) -> None:
         """Wait a while, and do one."""
-        if not self._world.stopping.wait(self._random.uniform(0.5, 5)):
+        if not self._world.stopping.wait(self._random.uniform(1, 6)):
             self._random.choice(self._kinds)()
 
     def kill(self) -> None:
@@ -76,4 +84,3 @@ class Faults:
     def kill_client(self) -> None:
         self._world.restart(self._random.choice(self._victims))
         self._world.counts["kills of clients"] += 1
-

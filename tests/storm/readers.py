@@ -97,19 +97,20 @@ class Reader:
         if raw:
             os.lseek(self._raw, 0, os.SEEK_END)
         self._at = position(file)
+        """Where it resumes. From 0 the daemon names what is deleted, which it does not from `start`."""
 
     def run(self) -> None:
         while True:
             try:
                 for block in self._lines():
-                    self._take(block)
+                    self.take(block)
                     if self._slow:
                         time.sleep(self._slow)
             except (OSError, http.client.HTTPException, EOFError):
                 pass
             time.sleep(0.1)
 
-    def _take(self, block: list[bytes]) -> None:
+    def take(self, block: list[bytes]) -> None:
         rows, raw = [], []
         for line in block:
             if line.startswith(b'{"seq":'):
@@ -139,7 +140,7 @@ class Reader:
         with socket.socket(socket.AF_UNIX) as daemon:
             daemon.settimeout(TIMEOUT)
             daemon.connect(self._place)
-            subscribe = {"op": "subscribe", "after": self._at or "start", "filter": self._filter}
+            subscribe = {"op": "subscribe", "after": self._at, "filter": self._filter}
             daemon.sendall(json.dumps(subscribe).encode() + b"\n")
             rest = b""
             while data := daemon.recv(BLOCK):
@@ -148,7 +149,7 @@ class Reader:
 
     def _http_lines(self) -> Iterator[list[bytes]]:
         connection = http.client.HTTPConnection("127.0.0.1", int(self._place), timeout=TIMEOUT)
-        query = urlencode({"after": self._at or "start", **self._filter}, doseq=True)
+        query = urlencode({"after": self._at, **self._filter}, doseq=True)
         headers = {"Authorization": f"Bearer {self._token.read_text().strip()}", "Accept": "text/event-stream"}
         try:
             connection.request("GET", f"/api/events?{query}", headers={**headers, "Host": self._host})

@@ -62,13 +62,15 @@ class World:
         self._keeper = threading.Thread(target=self._keep, daemon=True)
         constants = write_settings(
             self.config,
-            f'retention_bytes = {JOURNAL_BYTES}\nretention_days = 0\nretention_interval = 2.0\ndrain_interval = 1.0\n'
+            f"retention_bytes = {JOURNAL_BYTES}\nretention_days = 0\nretention_interval = 2.0\ndrain_interval = 1.0\n"
             f'socket = "{self.socket}"\njournal = "sqlite:{self.journal}"\n'
             f'[follow]\nagents = ["claude"]\nbackfill = "all"\njobs = 1\n'
             f'[web]\nenabled = true\nlisten = "127.0.0.1:{self.port}"\ntoken_file = "{self.token}"\n',
         )
         self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("TOOLTAP_", "XDG_", "CLAUDE"))},
+            **{
+                name: value for name, value in os.environ.items() if not name.startswith(("TOOLTAP_", "XDG_", "CLAUDE"))
+            },
             "HOME": str(self.home),
             "XDG_DATA_HOME": str(self.disk / "data"),
             "XDG_RUNTIME_DIR": str(folder),

@@ -12,7 +12,7 @@ import pytest
 
 from tests.daemon.publishing import TIMEOUT, Clock, daemon, events, journal_of, publish
 from tooltap.daemon.ingest.streams import Streams
-from tooltap.daemon.journal.interface import Commit, Committed, JournalError
+from tooltap.daemon.journal.interface import Commit, JournalError
 from tooltap.daemon.system.logs import faults
 from tooltap.protocol.inputs import Settle
 
@@ -81,10 +81,11 @@ async def test_stream_is_settled_once_the_journal_can_be_written_again(
         journal = journal_of(streams)
         usual, refused = journal.commit, 0
 
-        async def refuse(commit: Commit) -> Committed:
+        async def refuse(commit: Commit) -> None:
             nonlocal refused
             if not any(isinstance(one, Settle) for one in commit.tail):
-                return await usual(commit)
+                await usual(commit)
+                return
             refused += 1
             if refused > 2:
                 monkeypatch.undo()

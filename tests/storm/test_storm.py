@@ -1,0 +1,346 @@
+"""The checker of a storm finds what is wrong in a record: each of its comparisons is tried with one false value in the record
+of a real daemon."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon.running import running
+from tests.storm.agents import CALL_EVERY, line, session_id, word
+from tests.storm.checker import Answering, Expected, Export, Record, Row, Search, Subscriber, check
+from tests.storm.publishers import Published, published
+from tests.storm.readers import Reader, Received, position, received
+
+SESSIONS = {1: 45, 2: 60}
+"""Session -> lines."""
+ASKING = "storm-asks-1"
+RESPONSE: dict[str, Any] = {
+    "kind": "permission-response",
+    "id": "a:1:0",
+    "stream": "a",
+    "session": ASKING,
+    "line": 1,
+    "permissionId": "101",
+    "outcome": "allowed",
+}
+
+
+@pytest.fixture(scope="module")
+def true(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    """What a daemon says of two sessions, and of a permission."""
+    folder = tmp_path_factory.mktemp("record")
+    with running(folder) as daemon:
+        for number, total in SESSIONS.items():
+            with daemon.connect() as wire:
+                wire.send("ingest", stream=f"p{number}", framing="tapped", dialect="claude-stream")
+                wire.write(b"".join(b'{"line":%b}\n' % line(number, at, total) for at in range(1, total + 1)))
+                wire.send("end")
+                wire.until("done")
+        daemon.until_indexed()
+        with daemon.connect() as wire:
+            wire.send("subscribe", after="start", follow=False)
+            lines = [one.rstrip(b"\n") for one in wire.lines() if one.startswith(b'{"seq"')]
+        with daemon.connect() as wire:
+            listed = wire.ask("sessions")["sessions"]
+            hits = [one["seq"] for one in wire.ask("search", query=word(1, 5))["hits"]]
+    latest = len(lines) + 1
+    lines.append(json.dumps({"seq": latest, **RESPONSE}, separators=(",", ":")).encode())
+    record = folder / "all.received"
+    reader = Reader("socket", "", str(record), {}, 0, "", "", "")
+    reader.take(lines)
+    everything = received(record)
+    calls = Received(
+        [everything.events[json.loads(one)["seq"] - 1] for one in lines if b'"kind":"tool-call"' in one], [], [], latest
+    )
+    rows = [
+        Row(one["session"], one["events"], one["calls"], one["inputTokens"], one["outputTokens"], one["costUsd"])
+        for one in listed
+    ]
+    return Record(
+        lines=lines,
+        streams={number: Expected(total, total) for number, total in SESSIONS.items()},
+        stored=received(record),
+        latest=latest,
+        subscribers=[Subscriber("all", {}, everything), Subscriber("calls", {"kind": ["tool-call"]}, calls)],
+        answers=[Answering(ASKING, "101", [("allowed", "accepted"), ("denied", "refused")], ["allowed"])],
+        exports=[Export("html", 1, 0, " ".join(word(1, at) for at in range(1, 46)) + "</html>", False)],
+        searches=[Search(1, 5, hits, True)],
+        rows=rows,
+    )
+
+
+def drop_event(record: Record) -> None:
+    """As if a commit had been lost: nobody got it, and it is not stored."""
+    seq = _seq(record, b'"kind":"message"')
+    record.lines = [one for one in record.lines if not one.startswith(b'{"seq":%d,' % seq)]
+
+
+def drop_line(record: Record) -> None:
+    number, total = 2, SESSIONS[2]
+    record.streams[number] = Expected(total + 1, total + 1)
+
+
+def change_number(record: Record) -> None:
+    """An event comes a second time, with a `seq` of its own."""
+    lines = list(record.lines)
+    again = {**json.loads(lines[4]), "seq": record.latest + 1}
+    record.lines = [*lines, json.dumps(again).encode()]
+    record.latest += 1
+
+
+def swap_lines(record: Record) -> None:
+    lines = list(record.lines)
+    first, second = json.loads(lines[4]), json.loads(lines[5])
+    first["seq"], second["seq"] = second["seq"], first["seq"]
+    lines[4:6] = [json.dumps(second).encode(), json.dumps(first).encode()]
+    record.lines = lines
+
+
+def change_text(record: Record) -> None:
+    lines = list(record.lines)
+    lines[4] = lines[4].replace(b'"text":"w', b'"text":"wx')
+    record.lines = lines
+
+
+def unparse(record: Record) -> None:
+    lines = list(record.lines)
+    lines[4] = lines[4].replace(b'"kind":"message"', b'"kind":"unparsed"')
+    record.lines = lines
+
+
+def stranger(record: Record) -> None:
+    del record.streams[2]
+
+
+def too_many_lines(record: Record) -> None:
+    record.streams[2] = Expected(10, 20)
+
+
+def deliver_nothing(record: Record) -> None:
+    record.subscribers[0].received.events.pop(7)
+
+
+def deliver_twice(record: Record) -> None:
+    events = record.subscribers[0].received.events
+    events.insert(7, events[7])
+
+
+def deliver_changed(record: Record) -> None:
+    seq, crc = record.subscribers[0].received.events[7]
+    record.subscribers[0].received.events[7] = seq, crc ^ 1
+
+
+def deliver_unwanted(record: Record) -> None:
+    seq = _seq(record, b'"kind":"message"')
+    events = record.subscribers[1].received.events
+    events[:] = sorted([*events, record.stored.events[seq - 1]])
+
+
+def call_gone(record: Record) -> None:
+    """A subscriber is told that an event is gone that is still there."""
+    record.subscribers[0].received.events.pop(7)
+    record.subscribers[0].received.gaps.append((8, 8))
+
+
+def call_damaged(record: Record) -> None:
+    record.subscribers[1].received.faulty.append((8, 8))
+
+
+def store_less(record: Record) -> None:
+    record.stored.events.pop(7)
+
+
+def store_changed(record: Record) -> None:
+    seq, crc = record.stored.events[7]
+    record.stored.events[7] = seq, crc ^ 1
+
+
+def store_more(record: Record) -> None:
+    record.stored.events.append((record.latest + 1, 0))
+
+
+def damage(record: Record) -> None:
+    record.stored.faulty.append((3, 4))
+
+
+def accept_twice(record: Record) -> None:
+    record.answers[0].attempts[1] = ("denied", "accepted")
+
+
+def write_twice(record: Record) -> None:
+    record.answers[0].written.append("allowed")
+
+
+def write_nothing(record: Record) -> None:
+    record.answers[0].written.clear()
+
+
+def write_other(record: Record) -> None:
+    record.answers[0].written[:] = ["denied"]
+
+
+def answer_unasked(record: Record) -> None:
+    record.answers[0].attempts[:] = [("allowed", "refused"), ("denied", "unknown")]
+
+
+def journal_twice(record: Record) -> None:
+    again = {"seq": record.latest + 1, **RESPONSE, "id": "a:2:0", "line": 2}
+    record.lines = [*record.lines, json.dumps(again).encode()]
+    record.latest += 1
+
+
+def export_less(record: Record) -> None:
+    record.exports[0] = record.exports[0]._replace(text=(record.exports[0].text or "").replace(word(1, 7), ""))
+
+
+def export_half(record: Record) -> None:
+    record.exports[0] = record.exports[0]._replace(text=(record.exports[0].text or "")[:-4])
+
+
+def export_nothing(record: Record) -> None:
+    record.exports[0] = record.exports[0]._replace(text=None)
+
+
+def end_badly(record: Record) -> None:
+    record.exports[0] = record.exports[0]._replace(code=-11)
+
+
+def find_nothing(record: Record) -> None:
+    record.searches[0].hits.clear()
+
+
+def find_twice(record: Record) -> None:
+    record.searches[0].hits.append(record.searches[0].hits[0])
+
+
+def find_other(record: Record) -> None:
+    record.searches[0].hits[0] = record.latest - 5
+
+
+def find_nonsense(record: Record) -> None:
+    record.searches[0].hits[0] = record.latest + 5
+
+
+def count_events(record: Record) -> None:
+    record.rows[0] = record.rows[0]._replace(events=record.rows[0].events + 1)
+
+
+def count_calls(record: Record) -> None:
+    record.rows[0] = record.rows[0]._replace(calls=record.rows[0].calls - 1)
+
+
+def count_tokens(record: Record) -> None:
+    record.rows[0] = record.rows[0]._replace(input_tokens=record.rows[0].input_tokens + 10)
+
+
+def count_output(record: Record) -> None:
+    record.rows[0] = record.rows[0]._replace(output_tokens=0)
+
+
+def cost_more(record: Record) -> None:
+    record.rows[0] = record.rows[0]._replace(cost=(record.rows[0].cost or 0) + 0.01)
+
+
+def note(record: Record) -> None:
+    record.wrong.append("the daemon ended with 70")
+
+
+def _seq(record: Record, part: bytes) -> int:
+    return next(int(json.loads(one)["seq"]) for one in record.lines if part in one)
+
+
+FALSE: dict[Callable[[Record], None], str] = {
+    drop_event: "recorder: ",
+    drop_line: "acknowledged lines",
+    change_number: "in the journal twice",
+    swap_lines: "out of order",
+    change_text: "text of another",
+    unparse: "is unparsed",
+    stranger: "nobody published it",
+    too_many_lines: "has a line 21 of 20",
+    deliver_nothing: "all did not get event 8",
+    deliver_twice: "all got event 8 after 8",
+    deliver_changed: "all got another event 8",
+    deliver_unwanted: "calls got event",
+    call_gone: "still in the journal",
+    call_damaged: "calls was told that events 8 to 8",
+    store_less: "neither in the journal nor in a gap",
+    store_changed: "is another one in the journal",
+    store_more: "beyond the end",
+    damage: "events 3 to 4 are damaged",
+    accept_twice: "2 answers were accepted",
+    write_twice: "the agent got 2 answers",
+    write_nothing: "the agent got 0 answers",
+    write_other: "allowed was accepted, and the agent got denied",
+    answer_unasked: "which nobody answered",
+    journal_twice: "and the journal has ['allowed', 'allowed']",
+    export_less: "messages are missing, first that of line 7",
+    export_half: "half a page",
+    export_nothing: "there is no file",
+    end_badly: "ended with -11",
+    find_nothing: "is not found",
+    find_twice: "is found 2 times",
+    find_other: "is found at event",
+    find_nonsense: "does not exist",
+    count_events: "events, and",
+    count_calls: "calls, and",
+    count_tokens: "input_tokens, and",
+    count_output: "output_tokens, and",
+    cost_more: "is listed",
+    note: "the daemon ended with 70",
+}
+
+
+def test_a_true_record_has_no_difference(true: Record) -> None:
+    assert check(true) == []
+    assert len(true.subscribers[1].received.events) == sum(
+        at % CALL_EVERY == 0 and at + 1 < total for total in SESSIONS.values() for at in range(1, total)
+    )
+
+
+@pytest.mark.parametrize("falsify", FALSE, ids=lambda one: one.__name__)
+def test_a_false_record_is_found(true: Record, falsify: Callable[[Record], None]) -> None:
+    record = copy.deepcopy(true)
+    falsify(record)
+    assert [one for one in check(record) if FALSE[falsify] in one] != []
+
+
+def test_events_in_a_gap_are_not_missed(true: Record) -> None:
+    """Retention has deleted the first events before a subscriber came to them."""
+    record = copy.deepcopy(true)
+    del record.stored.events[:9], record.subscribers[0].received.events[4:9]
+    record.subscribers[0].received.gaps.append((5, 9))
+    assert check(record) == []
+
+
+def test_a_killed_publisher_knows_what_was_acknowledged(tmp_path: Path) -> None:
+    record = tmp_path / "publisher.jsonl"
+    one = Published(7, 100, 40, ended=False)
+    rows = [one._asdict(), one._replace(acked=60)._asdict(), {"wrong": "less is stored"}]
+    record.write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"session": 7, "ack')
+    assert published(record) == ({7: one._replace(acked=60)}, ["less is stored"])
+
+
+def test_a_killed_subscriber_resumes_where_it_was(tmp_path: Path) -> None:
+    record = tmp_path / "a.received"
+    reader = Reader("socket", "", str(record), {}, 0, "", "", "")
+    reader.take([b'{"op":"subscribed"}', b'{"seq":3,"kind":"x"}', b'{"op":"gap","from":4,"to":6,"reason":"retention"}'])
+    reader.take([b'{"op":"gap","from":7,"to":8,"reason":"corrupt"}', b'{"op":"at","seq":11}'])
+    with record.open("ab") as file:
+        file.write(b"e\1")  # torn
+    assert position(record) == 11
+    found = received(record)
+    assert ([seq for seq, _ in found.events], found.gaps, found.faulty, found.position) == ([3], [(4, 6)], [(7, 8)], 11)
+
+
+def test_no_word_is_the_beginning_of_another() -> None:
+    words = {word(number, at) for number in (1, 16, 0x0F000000) for at in (1, 16, 256, 3_000)}
+    assert len({len(one) for one in words}) == 1
+    assert len(words) == 12
+    assert len({session_id(number) for number in (1, 16, 0x0F000000)}) == 3
