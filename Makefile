@@ -11,7 +11,7 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test browser live live-quick quick affected check lint fix docs bench package typescript clean
+.PHONY: demo test browser live live-quick storm quick affected check lint fix docs bench package typescript clean
 .PHONY: dialects baselines fixtures schema secret-rules
 
 demo: .venv/.runtime
@@ -31,6 +31,11 @@ live: .venv/.dev
 live-quick: .venv/.dev
 	-cd clients/typescript && { test -d node_modules || timeout 120 npm ci --no-fund --no-audit; } && npm run build
 	$(BIN)/python -m tests.live --quick
+
+# Everything at once, while everything fails: publishers, subscribers, answers, exports, searches, a browser, under kills,
+# full disks, jumps of the clock, cut connections; then compare everything. MINUTES=10 by default; SEED=… repeats the faults.
+storm: .venv/.dev
+	$(BIN)/python -m tests.storm $(MINUTES:%=--minutes %) $(SEED:%=--seed %)
 
 # The page in Chromium, Firefox and WebKit.
 browser: .venv/.dev

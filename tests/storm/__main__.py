@@ -1,8 +1,8 @@
 """`make storm`: everything at once, and everything fails: publishers, followed files, taps, subscribers, questions and
 answers, exports, searches, a browser, retention, under kills, full disks, jumps of the clock and cut connections.
 
-At the end the faults stop, what was begun is finished, and one checker compares what everybody was told. The exit code is
-1 if anything differs. A seed gives the same faults in the same order, and the same lines; what is done when the fault
+At the end the faults stop, what was begun is finished, and one checker compares what everybody was told. The exit code
+is 1 if anything differs. A seed gives the same lines, and the same faults in the same order; what is done when one
 comes depends on the machine.
 """
 
@@ -275,16 +275,19 @@ class Storm:
         )
 
 
+def _can_unshare(unshare: str) -> bool:
+    return subprocess.run([unshare, "-m", "true"], capture_output=True, check=False).returncode == 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.randrange(10_000))
     options = parser.parse_args()
-    if MOUNTED not in os.environ and os.geteuid() == 0 and (unshare := shutil.which("unshare")):
-        if subprocess.run([unshare, "-m", "true"], capture_output=True, check=False).returncode == 0:
-            environment = {**os.environ, MOUNTED: "1"}
-            command = [unshare, "-m", sys.executable, "-m", "tests.storm", f"--minutes={options.minutes}"]
-            os.execve(unshare, [*command, f"--seed={options.seed}"], environment)
+    unshare = shutil.which("unshare")
+    if MOUNTED not in os.environ and os.geteuid() == 0 and unshare and _can_unshare(unshare):
+        command = [unshare, "-m", sys.executable, "-m", "tests.storm", f"--minutes={options.minutes}"]
+        os.execve(unshare, [*command, f"--seed={options.seed}"], {**os.environ, MOUNTED: "1"})
     folder = Path(tempfile.mkdtemp(prefix="storm-"))
     print(f"seed {options.seed}, in {folder}", flush=True)
     storm = Storm(folder, options.seed, options.minutes)

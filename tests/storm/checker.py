@@ -61,6 +61,7 @@ class Export(NamedTuple):
     """None if there is no file."""
     is_named: bool
     """Whether a sentence says that events are missing."""
+    said: str = ""
 
 
 class Search(NamedTuple):
@@ -296,7 +297,8 @@ def _streams(record: Record, ledger: Ledger) -> Iterator[str]:
             continue
         missing = [at for at in range(1, expected.acked + 1) if at not in tally.lines]
         if missing:
-            yield f"{len(missing)} of {expected.acked} acknowledged lines of session {number:x} are missing, first {missing[0]}"
+            of_all = f"{len(missing)} of {expected.acked} acknowledged lines of session {number:x}"
+            yield f"{of_all} are missing, first {missing[0]}"
         last = max(tally.lines, default=0)
         if last > expected.acked and len([at for at in tally.lines if at > 0]) < last:
             yield f"session {number:x} has a hole before line {last}"
@@ -365,7 +367,7 @@ def _exports(record: Record, ledger: Ledger) -> Iterator[str]:
         tally = next((tally for name, tally in ledger.tallies.items() if _is(name, one.session)), Tally())
         missing = [at for at in tally.words if word(one.session, at) not in one.text]
         if missing and not one.is_named:
-            yield f"{what}: {len(missing)} messages are missing, first that of line {missing[0]}"
+            yield f"{what}: {len(missing)} messages are missing, first that of line {missing[0]}: {one.said}"
 
 
 def _is(session: str, number: int) -> bool:

@@ -1,5 +1,5 @@
-"""Cuts connections: `python -m tests.storm.cutter SEED RECORD LISTEN=TARGET…` forwards sockets, and ends each connection
-after random bytes. A place is the path of a socket, or a port. RECORD has a byte for each cut."""
+"""Cuts connections: `python -m tests.storm.cutter SEED RECORD LISTEN=TARGET…` forwards sockets, and ends each
+connection after random bytes. A place is the path of a socket, or a port. RECORD has a byte for each cut."""
 
 from __future__ import annotations
 

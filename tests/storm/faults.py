@@ -1,5 +1,5 @@
-"""The faults of a storm, in the order that its seed gives: kills, stops, failpoints, full disks, clocks that jump, an index
-that is removed."""
+"""The faults of a storm, in the order that its seed gives: kills, stops, failpoints, full disks, clocks that jump, an
+index that is removed."""
 
 from __future__ import annotations
 

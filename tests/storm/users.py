@@ -266,7 +266,9 @@ class Users:
             text = file.read_text() if file.exists() else None
             if b"Traceback" in done.stderr:
                 self.world.note(f"`export` shows a traceback: {done.stderr.decode()[-500:]}")
-            self.exports.append(Export(form, number, done.returncode, text, b"vent" in done.stderr))
+            self.exports.append(
+                Export(form, number, done.returncode, text, b"vent" in done.stderr, done.stderr.decode())
+            )
         for made in self.world.disk.glob(f"{file.name}*"):
             made.unlink(missing_ok=True)
         self.world.counts["exports"] += 1
