@@ -24,7 +24,7 @@ BATCH = 100
 WINDOW = 2_000
 """Lines that may be unacknowledged."""
 TIMEOUT = 30
-EXPECTED = {"journal", "superseded", "shutdown", "stopping"}
+EXPECTED = {"journal", "superseded"}
 """Codes of errors that a fault explains."""
 
 
