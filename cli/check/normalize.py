@@ -134,7 +134,8 @@ def _normalize(
     from tooltap.traces.recording.reader import RecordingFeed
 
     normalizer = StreamNormalizer(Context(stream=recording.stream, provider=provider, partials=partials), dialect)
-    feed = RecordingFeed(normalizer).feed
+    recorded = RecordingFeed(normalizer)
+    feed = recorded.feed
     splitter = Splitter(normalizer.context.limits.line_bytes)
     try:
         for chunk in read_chunks(recording.path):
@@ -142,7 +143,7 @@ def _normalize(
                 yield lines
             yield len(chunk)
         last = splitter.finish()
-        if lines := _lines(([] if last is None else feed([last])) + normalizer.close("end"), outputs):
+        if lines := _lines(([] if last is None else feed([last])) + recorded.close(), outputs):
             yield lines
     except UnreadableError as error:
         yield str(error)

@@ -128,7 +128,7 @@ class FileSource:
         yield from self._store_bodies(self._feed.feed([first]))
         for line in lines:
             yield from self._store_bodies(self._feed.feed([line]))
-        yield from self._store_bodies(self._normalizer.close("end"))
+        yield from self._store_bodies(self._feed.close())
 
     def _lines(self, splitter: Splitter) -> Iterator[bytes | LongLine]:
         for chunk in self._chunks:

@@ -43,7 +43,8 @@ def publish_recording(chunks: Chunks, options: StreamOptions, socket: Path | Non
 def _publish(chunks: Iterable[bytes], options: StreamOptions, socket: Path | None, changed: int | None) -> Done:
     outbox = Outbox(max_bytes=sys.maxsize)
     delivery = BackgroundDelivery(outbox, options, socket, patience=PATIENCE)
-    batches = _batches(chunks)
+    recording = Recording()
+    batches = _batches(chunks, recording)
     if changed is not None:
         batches = _dated(batches, options.dialect, changed)
     first = next(batches, [])  # an input that cannot be read does not become a stream
@@ -58,6 +59,7 @@ def _publish(chunks: Iterable[bytes], options: StreamOptions, socket: Path | Non
             delivery.wake()
             if not delivery.wait_for_room(IN_FLIGHT):
                 break
+        outbox.ended, outbox.process = recording.end.t, recording.end.process
         delivery.finish(PATIENCE)
         delivery.wait()
     finally:
@@ -68,8 +70,7 @@ def _publish(chunks: Iterable[bytes], options: StreamOptions, socket: Path | Non
     return delivery.end
 
 
-def _batches(chunks: Iterable[bytes]) -> Iterator[list[Line | Lost]]:
-    recording = Recording()
+def _batches(chunks: Iterable[bytes], recording: Recording) -> Iterator[list[Line | Lost]]:
     splitter = Splitter(MAX_LINE_BYTES)
     for chunk in chunks:
         yield [line for one in splitter.feed(chunk) if (line := recording.read(one)) is not None]

@@ -18,6 +18,8 @@ class Recording:
     """The first line decides whether the recording holds tapped lines."""
 
     def __init__(self) -> None:
+        self.end = Close()
+        """How the stream ended, by the mark of the end; nothing else follows that mark."""
         self._tapped: bool | None = None
 
     def read(self, line: bytes | LongLine) -> Line | Lost | None:
@@ -26,11 +28,15 @@ class Recording:
             self._tapped = isinstance(line, bytes) and looks_tapped(line)
         if not self._tapped or isinstance(line, LongLine):
             return Line(line)
+        self.end = Close()
         try:
             tapped = read_tapped(line)
         except NotTappedError:  # torn: passed on as it is
             return Line(line)
-        if isinstance(tapped, Close | Answer):
+        if isinstance(tapped, Close):
+            self.end = tapped
+            return None
+        if isinstance(tapped, Answer):
             return None
         if isinstance(tapped, Lost):
             return tapped

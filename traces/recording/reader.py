@@ -204,6 +204,11 @@ class RecordingFeed:
             block.append(read.data)
         return outputs + normalizer.feed_block(block, *stamp)
 
+    def close(self) -> list[Output]:
+        """End the stream as the recording states it."""
+        end = self._recording.end
+        return self._normalizer.close(end.reason, end.t, end.process)
+
 
 # -- manifests of folders of recordings ---------------------------------------------------------------------------
 

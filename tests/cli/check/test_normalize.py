@@ -77,6 +77,29 @@ def test_tapped_recording_is_unwrapped() -> None:
     assert prompts == ["[[S3]] Change the greeting in src/app.py from Hello to Howdy."]
 
 
+@pytest.mark.parametrize(
+    ("end", "turn", "session"),
+    [
+        ({"exit": 3}, ("failed", "exit 3"), (3, None)),
+        ({"signal": "SIGKILL"}, ("cancelled", "killed by SIGKILL"), (None, "SIGKILL")),
+    ],
+)
+def test_end_of_the_process_ends_the_turn(
+    end: dict[str, object], turn: tuple[object, ...], session: tuple[object, ...], tmp_path: Path
+) -> None:
+    tapped = tmp_path / "tapped.jsonl"
+    lines = ['{"type":"thread.started","thread_id":"t"}', '{"type":"turn.started"}']
+    records = [{"t": 1_795_293_851_000, "dir": "out", "line": line} for line in lines]
+    tapped.write_text("".join(json.dumps(one) + "\n" for one in (*records, {"op": "end", **end})))
+
+    *_, ended, closed = events_of(here("normalize", tapped))
+    assert (ended["kind"], ended["state"], ended["reason"]) == ("turn", *turn)
+    assert closed["kind"] == "session"
+    assert (closed.get("exitCode"), closed.get("signal")) == session
+    exported = here("export", tapped, "--markdown").stdout.decode()
+    assert [one for one in ("exit 3", "killed by SIGKILL") if one in exported] == [turn[1]]
+
+
 def test_untapped_line_in_tapped_recording_is_unparsed(tmp_path: Path) -> None:
     torn = tmp_path / "torn.jsonl"
     lines = CODEX.read_bytes().splitlines()

@@ -154,6 +154,22 @@ def test_tapped_lines_keep_bytes_and_direction(daemon: Running, tmp_path: Path) 
     assert events[3]["bytes"] == 99_000_000
 
 
+def test_end_of_the_process_is_that_of_the_recording(daemon: Running, tmp_path: Path) -> None:
+    tapped = tmp_path / "tapped.jsonl"
+    started = {"type": "thread.started", "thread_id": "t"}
+    records = [
+        {"t": 1_795_293_851_000, "dir": "out", "line": json.dumps(started)},
+        {"t": 1_795_293_852_000, "dir": "out", "line": '{"type":"turn.started"}'},
+        {"op": "end", "t": 1_795_293_859_000, "exit": 3},
+    ]
+    tapped.write_text("".join(json.dumps(record) + "\n" for record in records))
+    here("ingest", "--socket", daemon.path, tapped)
+
+    *_, turn, session = events_of(daemon, recording_id(str(tapped)))
+    assert (turn["state"], turn["reason"], turn["ts"]) == ("failed", "exit 3", 1_795_293_859_000)
+    assert (session["state"], session["exitCode"], session["ts"]) == ("ended", 3, 1_795_293_859_000)
+
+
 def test_line_of_100_mb_is_one_unparsed_event(daemon: Running, tmp_path: Path) -> None:
     long = tmp_path / "long.jsonl"
     with open(long, "wb") as file:
