@@ -24,6 +24,7 @@ from tooltap.normalizers.dialects.codex.answers import agent_end, agent_states, 
 from tooltap.normalizers.dialects.copilot.answers import read_result as read_copilot_result
 from tooltap.normalizers.dialects.copilot.answers import started_task as started_copilot_task
 from tooltap.normalizers.dialects.copilot.answers import task_end as copilot_task_end
+from tooltap.normalizers.dialects.gemini.answers import read_outcome
 from tooltap.normalizers.dialects.kimi.answers import StatedResult
 from tooltap.normalizers.dialects.kimi.answers import read_result as read_kimi_result
 from tooltap.normalizers.dialects.opencode.answers import listing
@@ -128,6 +129,8 @@ def _read_plain(name: str, use: ToolUse, update: Line, terminal: Terminal | None
     if status == "completed":
         is_shown = stated.raw is None and terminal is None and display is None
         value = _value(name, stated)
+        if is_shown and provider == "gemini" and name == "Bash" and (outcome := read_outcome(text or "")):
+            return outcome.replace(duration_ms=duration)
         if name == "Bash" and terminal is not None:
             status = stated_status(value) or status
         if is_shown and provider == "gemini" and isinstance(value, str) and name != "Bash":

@@ -206,7 +206,7 @@ def unwrap(text: str) -> str:
 def read_text(name: str, text: str, error: str | None = None) -> Answer:
     """Read the model's text of the canonical tool `name`. `error`: the error stated beside the text."""
     if name == "Bash":
-        return _read_outcome(text) or _read_shell(text, error)
+        return read_outcome(text) or _read_shell(text, error)
     return _READERS.get(name, Answer)(text)
 
 
@@ -224,6 +224,11 @@ _STOPPED = re.compile(
     r"| There was no output before it was cancelled\.)?",
     re.DOTALL,
 )
+_BLOCKED = re.compile(
+    r"Command injection detected: [^\n]{1,400} the command was blocked\."
+    r"|Blocked: command substitution detected in shell command\."
+)
+"""What the model and the user get of a command that `shell.ts` (0.61) does not run, without a flag beside it."""
 _SHOWN_EXIT = re.compile(r"Command exited with code: (-?\d+)", re.ASCII)
 _SHOWN_SIGNAL = re.compile(r"Command terminated by signal: \S+")
 
@@ -273,7 +278,7 @@ def _split_section(text: str, heading: str) -> tuple[str, str | None]:
 
 def read_shown_shell(text: str) -> Answer:
     """Read the user's text of a shell command: its output, or if it printed nothing, how it failed (`shell.ts`)."""
-    if outcome := _read_outcome(text):
+    if outcome := read_outcome(text):
         return outcome
     if code := _SHOWN_EXIT.fullmatch(text):
         return Answer({"stdout": "", "exit_code": int(code[1])}, error=text)
@@ -282,8 +287,10 @@ def read_shown_shell(text: str) -> Answer:
     return Answer({"stdout": text})
 
 
-def _read_outcome(text: str) -> Answer | None:
-    """Read that a command continues in the background, or was stopped (`shell.ts`)."""
+def read_outcome(text: str) -> Answer | None:
+    """Read that a command continues in the background, was stopped, or was not run (`shell.ts`)."""
+    if _BLOCKED.fullmatch(text):
+        return Answer(None, "denied", text)
     if started := _IN_BACKGROUND.fullmatch(text):
         return Answer({"message": text, "pid": int(started[1])}, is_async=True)
     if stopped := _STOPPED.fullmatch(text):

@@ -211,6 +211,18 @@ def test_gemini_note_for_the_user_is_a_message() -> None:
     assert result.assistant_view == "unknown"
 
 
+def test_command_that_gemini_does_not_run_is_denied() -> None:
+    """Gemini CLI 0.61 (`shell.ts`) states that it completed."""
+    words = "Blocked: command substitution detected in shell command."
+    call = tool("run_shell_command-1", kind="execute", title="echo $(id)", status="in_progress")
+    over = tool_update("run_shell_command-1", status="completed", content=content(words))
+
+    result = only(ToolResult, read(*set_up(), prompt(), call, over))
+
+    assert (result.name, result.status) == ("Bash", "denied")
+    assert answer(result.output) == {"errorMessage": words}
+
+
 def test_task_result_is_the_reported_text() -> None:
     found = events(OPENCODE, "subagent")
 

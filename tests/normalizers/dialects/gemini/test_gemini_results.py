@@ -86,6 +86,35 @@ def test_stopped_command_is_cancelled(text: str, error: str, value: Any) -> None
         assert (answer.status, answer.error, answer.value) == ("cancelled", error, value)
 
 
+BLOCKED = (
+    "Command injection detected: command substitution syntax ($(), backticks, <() or >()) found in command arguments."
+    " On PowerShell, @() array subexpressions and $() subexpressions are also blocked."
+    " This is a security risk and the command was blocked."
+)
+"""From `shell.ts` of Gemini CLI 0.61, as is what the user sees of it."""
+BLOCKED_SHOWN = "Blocked: command substitution detected in shell command."
+
+
+def test_command_that_the_agent_does_not_run_is_denied() -> None:
+    """Neither the chat nor the stream flags it."""
+    response = {"id": "c", "name": "run_shell_command", "response": {"output": BLOCKED}}
+    stored = {"status": "success", "resultDisplay": BLOCKED_SHOWN, "result": [{"functionResponse": response}]}
+
+    answer = read_call("Bash", stored)
+    assert (answer.status, answer.error, answer.value, answer.model) == ("denied", BLOCKED, None, BLOCKED)
+    assert answer.display is not None
+    assert answer.display.text == BLOCKED_SHOWN
+
+    shown = read_shown("Bash", {"status": "success", "output": BLOCKED_SHOWN})
+    assert (shown.status, shown.error, shown.value) == ("denied", BLOCKED_SHOWN, None)
+
+
+def test_command_that_prints_such_words_completed() -> None:
+    answer = read_text("Bash", f"Output: {BLOCKED}\nProcess Group PGID: 1")
+
+    assert (answer.status, answer.value["stdout"]) == ("completed", BLOCKED)
+
+
 def test_command_killed_by_a_signal_failed() -> None:
     answer = read_shown_shell("Command terminated by signal: SIGKILL")
 
