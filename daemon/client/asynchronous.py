@@ -70,7 +70,7 @@ from tooltap.protocol.frames import (
     decode_daemon_frame,
     encode_frame,
 )
-from tooltap.protocol.inputs import Answer, Direction, write_answer, write_tapped
+from tooltap.protocol.inputs import Answer, Direction, ProcessEnd, write_answer, write_end, write_tapped
 
 R = TypeVar("R")
 
@@ -402,12 +402,13 @@ class Publisher:
         returns `Suspended`."""
         await self._client.finish_writing()
 
-    async def end(self) -> Done:
-        """End the stream and return its statistics."""
+    async def end(self, process: ProcessEnd | None = None) -> Done:
+        """End the stream and return its statistics. `process`: how the process that wrote the lines ended, if that is
+        known; framing `tapped` only."""
         if self._framing == "raw":
             await self._client.finish_writing()
         else:
-            await self.write(b'{"op":"end"}\n')
+            await self.write(write_end(None, process) + b"\n")
         while not isinstance(frame := await self.receive(), Done):
             pass
         return frame

@@ -24,6 +24,7 @@ import mcp_types as types
 import msgspec
 import orjson
 from anyio import to_thread
+from anyio.abc import TaskStatus
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
@@ -38,6 +39,7 @@ from tooltap.daemon.taps.mcp.commands import Commands, Ran
 from tooltap.daemon.taps.mcp.files import Body, NotShownError, Roots, folder_of_uri, read_image, read_text
 from tooltap.daemon.taps.mcp.keeper import become_subreaper
 from tooltap.protocol.frames import sentence_of
+from tooltap.protocol.inputs import ProcessEnd
 
 LONGEST_REPLY = 120
 """Most code points of the line for the model."""
@@ -268,16 +270,18 @@ async def serve(folders: list[Path], stream: DisplayStream, commands: Commands |
     roots = Roots(folders)
     tools = DisplayTools(stream, roots, commands, max_bytes)
     stream.about["cwd"] = str(roots.folders[0])
-    _end_at_signals()
     if commands is not None:
         become_subreaper()
     server = _server(tools, stream)
     try:
-        async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(_end_at_signals, stream)
+            async with stdio_server() as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+            tasks.cancel_scope.cancel()
     finally:
         roots.close()
-        await stream.close()
+        await stream.close(ProcessEnd(0))
 
 
 def _server(tools: DisplayTools, stream: DisplayStream) -> Server[Any]:
@@ -344,11 +348,15 @@ async def _folders(
     return [folder for root in answer.roots if (folder := folder_of_uri(str(root.uri))) is not None]
 
 
-def _end_at_signals() -> None:
-    """Restore the default effect of signals, to end the process: reading standard input cannot be interrupted. Commands
-    end with it, as their keepers notice."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+async def _end_at_signals(stream: DisplayStream, *, task_status: TaskStatus[None]) -> None:
+    """End the stream and the process at a signal: reading standard input cannot be interrupted. Commands end with it,
+    as their keepers notice."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        task_status.started()
+        async for number in signals:
+            await stream.close(ProcessEnd(signal=number.name))
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
 
 
 # -- the stream -------------------------------------------------------------------------------------------------------
@@ -401,12 +409,12 @@ class DisplayStream:
 
         return await _uninterrupted(work)
 
-    async def close(self) -> None:
-        """End the stream."""
+    async def close(self, process: ProcessEnd) -> None:
+        """End the stream. `process`: how the server ends. A session that was named is of an agent that continues."""
         with anyio.move_on_after(END_PATIENCE, shield=True):
             try:
                 if self._publisher is not None:
-                    await self._publisher.end()
+                    await self._publisher.end(process if self._session is None else None)
             except (DaemonError, DisconnectedError):
                 pass
             await self._leave()

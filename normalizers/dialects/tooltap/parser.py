@@ -275,6 +275,7 @@ class DisplayTools(Parser):
         self.state.cwd = string(value.get("cwd"))
         name, version = string(client.get("name")), string(client.get("version"))
         title = " ".join(part for part in ("display tools of", name, version) if part) if name else None
+        self.set_session(self.session)
         self.emit(SessionEvent, state="started", cwd=self.state.cwd, title=title)
 
     @line("display/call", callId=str, tool=str)

@@ -94,6 +94,13 @@ def shown(watching: Wire) -> dict[str, Any]:
     return event
 
 
+def ended(watching: Wire) -> tuple[Any, Any]:
+    """Return the signal and the exit code of the next session that ends."""
+    while (event := watching.read()).get("state") != "ended":
+        pass
+    return event.get("signal"), event.get("exitCode")
+
+
 def watch(daemon: DaemonProcess) -> Wire:
     wire = daemon.connect()
     wire.send("subscribe", after="now")
@@ -161,6 +168,11 @@ async def test_call_is_published_before_command_ends(daemon: DaemonProcess, work
         ("toolu_1", "mine", "claude"),
     ] * 2
     assert done["status"] == "completed"
+    with daemon.connect() as wire:  # the session is the agent's: it does not end with the tools
+        wire.send("subscribe", after="start", follow=False)
+        states = [event.get("state") for event in wire.rest() if event.get("session") == "mine"]
+    assert "started" in states
+    assert "ended" not in states
 
 
 async def test_disallowed_file_is_refused(daemon: DaemonProcess, workspace: Path) -> None:
@@ -254,12 +266,16 @@ def running_command(workspace: Path, socket: Path) -> Iterator[subprocess.Popen[
 
 
 async def test_signal_kills_running_commands(daemon: DaemonProcess, workspace: Path) -> None:
-    with running_command(workspace, daemon.path) as server:
-        command = await wait_pid(workspace / "pid")
-        server.terminate()
+    with watch(daemon) as watching:
+        with running_command(workspace, daemon.path) as server:
+            command = await wait_pid(workspace / "pid")
+            server.terminate()
 
-        assert await anyio.to_thread.run_sync(server.wait) == -signal.SIGTERM
-    await wait_ended(command)
+            assert await anyio.to_thread.run_sync(server.wait) == -signal.SIGTERM
+        await wait_ended(command)
+
+        assert shown(watching)["status"] == "interrupted"
+        assert ended(watching) == ("SIGTERM", None)
 
 
 async def test_leaving_client_stops_commands(daemon: DaemonProcess, workspace: Path) -> None:
@@ -273,6 +289,7 @@ async def test_leaving_client_stops_commands(daemon: DaemonProcess, workspace: P
         await wait_ended(command)
 
         assert shown(watching)["status"] == "cancelled"
+        assert ended(watching) == (None, 0)
 
 
 async def test_missing_extra_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
