@@ -312,9 +312,19 @@ def troubles(statistics: dict[str, Any]) -> Iterator[Finding]:
     if reason := statistics.get("connections", {}).get("problem"):
         advice = "Raise the limit of open files (ulimit -n), or close clients; those that wait are served then."
         yield problem(DAEMON, f"the daemon cannot accept connections: {reason}", advice)
-    for folder, reason in list(statistics.get("following", {}).get("unwatched", {}).items())[:NAMED]:
-        advice = "New sessions appear later, at some cost. Raise the limit (sysctl), and restart the daemon."
-        yield problem(DAEMON, f"the daemon cannot watch {folder}, and lists it periodically: {reason}", advice)
+    following = statistics.get("following", {})
+    for folder, reason in list(following.get("unwatched", {}).items())[:NAMED]:
+        text = f"the daemon cannot watch {folder}, and lists it periodically{_how_late(following, folder)}: {reason}"
+        yield problem(DAEMON, text, "Raise the limit (sysctl), and restart the daemon.")
+    for folder, kind in list(following.get("remote", {}).items())[:NAMED]:
+        text = f"{folder} is on a file system ({kind}) that does not report what other machines change"
+        advice = "Follow on the machine where the agents run, if that is too late; what it caches comes later still."
+        yield note(DAEMON, f"{text}, so the daemon lists it periodically{_how_late(following, folder)}", advice)
+
+
+def _how_late(following: dict[str, Any], folder: str) -> str:
+    delay = following.get("delays", {}).get(folder)
+    return "" if delay is None else f": a change is noticed within {delay:g} s"
 
 
 def drift(statistics: dict[str, Any]) -> Finding:

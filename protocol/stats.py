@@ -127,3 +127,8 @@ class FollowStatistics(msgspec.Struct, kw_only=True, frozen=True, rename="camel"
     backfill: BackfillStatistics
     unwatched: dict[str, str] = {}
     """Folder that the system cannot watch, so that it is listed periodically -> reason. Empty if there is none."""
+    remote: dict[str, str] = {}
+    """Folder of which a part is on a file system that does not report what other machines change, so that it is also
+    listed periodically -> type of the file system. Empty if there is none."""
+    delays: dict[str, float] = {}
+    """Folder that is listed periodically -> most seconds until a change in it is noticed."""

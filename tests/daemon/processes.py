@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,15 +16,21 @@ from tests.daemon.running import TIMEOUT, Wire
 
 
 class DaemonProcess:
-    """A `tooltap serve` process with its files in `directory`; `arguments` are added to its command line. `log`: the
-    log entries read from its stderr so far."""
+    """A `tooltap serve` process with its files in `directory`; `arguments` are added to its command line, and it is run
+    by the command `within`. `log`: the log entries read from its stderr so far."""
 
     def __init__(
-        self, directory: Path, *arguments: str | Path, journal: Path | str | None = None, **environment: str
+        self,
+        directory: Path,
+        *arguments: str | Path,
+        journal: Path | str | None = None,
+        within: Sequence[str] = (),
+        **environment: str,
     ) -> None:
         self.path = directory / "run" / "t.sock"
         self.process = subprocess.Popen(
             [
+                *within,
                 *(sys.executable, "-m", program(environment), "serve"),
                 *("--socket", self.path, "--journal", journal or directory / "journal.db"),
                 *arguments,

@@ -54,7 +54,7 @@ from tooltap.daemon.taps.follow.file import (
 from tooltap.daemon.taps.follow.pool import BrokenPoolError, Pool
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.stores import ROW_BYTES, Found, ReplacedError, Root, roots
-from tooltap.daemon.taps.follow.watch import Watcher
+from tooltap.daemon.taps.follow.watch import Listed, Watcher
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import ErrorFrame, FrameError
@@ -137,8 +137,8 @@ class Follower:
         """Open files, least recently read first."""
         self._troubles: set[str] = set()
         """Files whose problem has been logged."""
-        self._unwatched: dict[str, str] = {}
-        """Folder that cannot be watched -> reason."""
+        self._listed: dict[str, Listed] = {}
+        """Folders that are listed periodically."""
         self._wake = anyio.Event()
 
     async def run(self) -> None:
@@ -179,6 +179,7 @@ class Follower:
             await self._close(path)
         for kept in (self._entries, self._queues, self._turns, self._away):
             kept.clear()
+        self._listed.clear()
         self._backfill = Backfill(len(self._roots))
 
     async def _positions(self) -> list[FilePosition]:
@@ -196,7 +197,9 @@ class Follower:
             waiting=self._queues.postponed + sum(entry.queued for entry in self._entries.values()),
             agents=dict(Counter(entry.root.agent for entry in self._entries.values())),
             backfill=self._backfill.statistics(),
-            unwatched=dict(self._unwatched),
+            unwatched={folder: one.reason for folder, one in self._listed.items() if one.reason is not None},
+            remote={folder: one.remote for folder, one in self._listed.items() if one.remote is not None},
+            delays={folder: one.delay for folder, one in self._listed.items()},
         )
 
     async def reread(self, sessions: Collection[str] | None, agents: Collection[str] | None) -> RereadResult:
@@ -255,14 +258,18 @@ class Follower:
         def trouble(error: OSError) -> None:
             self._loop.call_soon_threadsafe(self._complain, error.filename, error.strerror or str(error))
 
-        def unwatched(folder: str, reason: str) -> None:
-            self._loop.call_soon_threadsafe(self._note_unwatched, folder, reason)
+        def note(folder: str, listed: Listed | None) -> None:
+            self._loop.call_soon_threadsafe(self._note_listed, folder, listed)
 
-        return Watcher(self._roots, self._follow.polling, RESCAN, found, trouble, unwatched)
+        return Watcher(self._roots, self._follow.polling, RESCAN, found, trouble, note)
 
-    def _note_unwatched(self, folder: str, reason: str) -> None:
-        self._unwatched[folder] = reason
-        self._complain(folder, f"listed periodically, because it cannot be watched: {reason}")
+    def _note_listed(self, folder: str, listed: Listed | None) -> None:
+        if listed is None:
+            self._listed.pop(folder, None)
+            return
+        self._listed[folder] = listed
+        if listed.reason is not None:
+            self._complain(folder, f"listed periodically, because it cannot be watched: {listed.reason}")
 
     def _notice_all(self, root: Root, files: list[Found], absent: int | None) -> None:
         for found in files:

@@ -20,6 +20,8 @@ from typing import NamedTuple, Protocol
 
 from watchfiles._rust_notify import RustNotify  # documented: "Rust backend direct usage"
 
+from tooltap.daemon.taps.follow.mounts import TABLE, is_below
+
 GATHERING = 0.02
 """Seconds for which changes are gathered after the first one."""
 
@@ -29,6 +31,8 @@ class Changes(NamedTuple):
     """Paths of files and folders that were created, changed, renamed or deleted."""
     missed: bool = False
     """Whether the system has dropped changes, so that everything has to be listed."""
+    mounted: bool = False
+    """Whether a file system may have been mounted or unmounted."""
 
 
 class Notifier(Protocol):
@@ -85,6 +89,12 @@ class Inotify:
         self._poll = select.poll()
         for descriptor in (self._file, self._waking):
             self._poll.register(descriptor, select.POLLIN)
+        try:
+            self._mounts = os.open(TABLE, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # what is mounted later is found when the folder is listed again
+            self._mounts = -1
+        else:
+            self._poll.register(self._mounts, select.POLLPRI)
 
     def watch(self, path: str, name: str) -> None:
         number = self._checked(self._library.inotify_add_watch(self._file, os.fsencode(path), WATCHED), path)
@@ -99,7 +109,7 @@ class Inotify:
 
     def wait(self, seconds: float) -> Changes:
         ready = {descriptor for descriptor, _ in self._poll.poll(1000 * seconds)}
-        if self._file not in ready or self._waking in ready:
+        if not ready or self._waking in ready:
             return Changes()
         time.sleep(GATHERING)
         paths: dict[str, None] = {}
@@ -114,7 +124,7 @@ class Inotify:
             elif mask & MOVED_FROM and mask & IS_FOLDER:
                 for one in changed:
                     self.forget(one)
-        return Changes(paths, missed)
+        return Changes(paths, missed, self._mounts in ready)
 
     def _read(self) -> Iterator[tuple[int, int, str]]:
         """Return number, mask and name of each change."""
@@ -132,19 +142,15 @@ class Inotify:
         os.eventfd_write(self._waking, 1)
 
     def close(self) -> None:
-        os.close(self._file)
-        os.close(self._waking)
+        for descriptor in (self._file, self._waking, self._mounts):
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def _checked(self, result: int, path: str) -> int:
         if result < 0:
             code = ctypes.get_errno()
             raise OSError(code, LIMITS.get(code) or os.strerror(code), path)
         return result
-
-
-def is_below(path: str, folder: str) -> bool:
-    """Return whether a path is that of the folder, or of something in it."""
-    return path == folder or path.startswith(f"{folder}/")
 
 
 # -- other systems ----------------------------------------------------------------------------------------------------

@@ -344,8 +344,8 @@ def scan(
     watch: Callable[[str, str], None] = lambda path, name: None,
 ) -> Iterator[Found]:
     """List the session files in `folder` and below, also behind one link of the user's own. `watch` is called with each
-    folder before it is listed, and with what a linked file leads to: with its path, and the name that changes of it
-    have."""
+    folder before it is listed, and with what a link leads to, even if nothing is there: with its path, and the name
+    that changes of it have."""
     folders = [(folder, os.path.realpath(folder) != folder)]
     while folders:
         place, is_linked = folders.pop()
@@ -356,11 +356,13 @@ def scan(
                     try:
                         if entry.is_symlink() and (is_linked or not _leads_elsewhere(root, entry.path)):
                             continue
-                        if entry.is_dir():
+                        is_folder = entry.is_dir()
+                        is_session = not is_folder and entry.is_file() and _is_followed(root, entry.path)
+                        if entry.is_symlink() and (is_folder or is_session or not os.path.exists(entry.path)):
+                            watch(os.path.realpath(entry.path), entry.path)
+                        if is_folder:
                             folders.append((entry.path, is_linked or entry.is_symlink()))
-                        elif _is_followed(root, entry.path) and entry.is_file():
-                            if entry.is_symlink():
-                                watch(os.path.realpath(entry.path), entry.path)
+                        elif is_session:
                             yield _look(root, entry.path)
                     except FileNotFoundError:  # it has just been deleted
                         continue

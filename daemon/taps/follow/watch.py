@@ -3,8 +3,10 @@
 One thread watches all of them, so that an idle daemon wakes once a second: to see whether a folder is there, or another
 one. Each folder is watched before it is listed, so that nothing between the two is missed. It is listed again
 periodically (`rescan`), without reading files, for changes that the system did not report, and where the system says
-that it dropped some. A folder that cannot be watched is listed periodically instead. A database is looked at without
-opening it, often while it changes, and its sessions are listed after each commit.
+that it dropped some. A folder that cannot be watched is listed periodically instead, and one on a file system that
+others change (`mounts.py`) is watched and listed. When something is mounted or unmounted in a folder, or where its
+links lead, it is listed as a new one. A database is looked at without opening it, often while it changes, and its
+sessions are listed after each commit.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from tooltap.daemon.system.logs import faults
-from tooltap.daemon.taps.follow.notify import Notifier, is_below, notifier
+from tooltap.daemon.taps.follow.mounts import Mount, concerning, is_below, read_mounts, remote_type
+from tooltap.daemon.taps.follow.notify import Notifier, notifier
 from tooltap.daemon.taps.follow.stores import Database, Found, Root, look_at, scan
 from tooltap.normalizers.stream.reset import place_of
 
@@ -40,6 +44,9 @@ RESCAN_SHARE = 0.002
 class _Place:
     root: Root
     is_polled: bool
+    """Whether it is listed periodically, and not watched."""
+    reason: str | None = None
+    """Why it cannot be watched; None if it can, or the user does not want it."""
     identity: tuple[int, int] | None = None
     """Device and inode of the folder that was listed; None if it was absent."""
     state: object = None
@@ -48,6 +55,30 @@ class _Place:
     """Monotonic time of the next listing."""
     active: float = -math.inf
     """Monotonic time until which a database is looked at often."""
+    links: set[str] = field(default_factory=set)
+    """Where links in the folder lead."""
+    mounts: frozenset[Mount] = frozenset()
+    """Those on which it depended when it was listed."""
+    remote: str | None = None
+    """Type of the remote file system on which a part of it is; None if there is none."""
+    noted: Listed | None = None
+    """What was reported last of how it is listed."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is listed periodically because not all of its changes are reported."""
+        return self.is_polled or self.remote is not None
+
+
+class Listed(NamedTuple):
+    """A folder that is listed periodically."""
+
+    reason: str | None
+    """Why it cannot be watched; None if it is, or the user wants it."""
+    remote: str | None
+    """Type of the remote file system on which a part of it is; None if there is none."""
+    delay: float
+    """Most seconds after which a change is noticed, at the pace of the latest listing."""
 
 
 class Watcher:
@@ -60,16 +91,18 @@ class Watcher:
         rescan: float,
         found: Callable[[Root, Iterable[Found]], None],
         trouble: Callable[[OSError], None],
-        unwatched: Callable[[str, str], None],
+        listed: Callable[[str, Listed | None], None],
     ) -> None:
         """`rescan`: least seconds between two full listings. The functions are called in the thread of `run`. `found`:
         with all sessions of a root, and again with those that may have changed; `trouble`: with errors of listing;
-        `unwatched`: with a folder that cannot be watched, and the reason."""
-        self._places = [_Place(root, polling) for root in roots]
+        `listed`: with a folder that is listed periodically, also when its delay changes; with None when it no longer
+        is."""
+        self._mounts = read_mounts()
+        self._places = [_Place(root, polling, mounts=concerning(self._mounts, (root.path,))) for root in roots]
         self._rescan = rescan
         self._found = found
         self._trouble = trouble
-        self._unwatched = unwatched
+        self._listed = listed
         self._stopping = threading.Event()
         self._notifier: Notifier | None = None
         self._reason = ""
@@ -124,10 +157,32 @@ class Watcher:
         if isinstance(root.reader, Database):
             self._look_at_database(place, root.reader, is_other)
         elif is_other or time.monotonic() >= place.due:
-            begun = time.monotonic()
-            self._found(root, list(scan(root, root.path, self._trouble, partial(self._watch, place))))
-            least, share = (0.0, POLL_SHARE) if place.is_polled else (self._rescan, RESCAN_SHARE)
-            place.due = begun + max(least, (time.monotonic() - begun) / share)
+            self._list(place)
+
+    def _list(self, place: _Place) -> None:
+        root, begun = place.root, time.monotonic()
+        place.links.clear()
+        found = list(scan(root, root.path, self._trouble, partial(self._watch, place)))
+        spent = time.monotonic() - begun
+        paths = (root.path, *place.links)
+        place.mounts, place.remote = concerning(self._mounts, paths), remote_type(self._mounts, paths)
+        least, share = (0.0, POLL_SHARE) if place.is_listed else (self._rescan, RESCAN_SHARE)
+        place.due = begun + max(least, spent / share)
+        delay = round(max(PERIOD, spent / POLL_SHARE) + spent, 1)
+        listed = Listed(place.reason, place.remote, delay) if place.is_listed else None
+        if listed != place.noted:
+            place.noted = listed
+            self._listed(root.path, listed)
+        self._found(root, found)
+
+    def _look_at_mounts(self) -> None:
+        """Have a place listed as a new one when what is mounted in it, or where its links lead, has changed."""
+        self._mounts = read_mounts()
+        for place in self._places:
+            mounts = concerning(self._mounts, (place.root.path, *place.links))
+            if mounts != place.mounts:
+                self._forget(place)
+                place.mounts, place.identity, place.due = mounts, None, -math.inf
 
     def _look_at_database(self, place: _Place, database: Database, is_other: bool) -> None:
         folder = place.root.path
@@ -165,6 +220,8 @@ class Watcher:
             for place in self._places:
                 self._poll(place, error.strerror or str(error))
             return []
+        if changes.mounted:
+            self._look_at_mounts()
         changed = []
         for place in self._places:
             path = place.root.path
@@ -177,7 +234,10 @@ class Watcher:
         return changed
 
     def _watch(self, place: _Place, path: str, name: str) -> None:
-        """Watch a folder or file of a place; if that is impossible, list the place periodically."""
+        """Watch a folder or file of a place; if that is impossible, list the place periodically. `path` is not `name`
+        for what a link leads to."""
+        if path != name:
+            place.links.add(path)
         if place.is_polled:
             return
         if self._notifier is None:
@@ -192,9 +252,8 @@ class Watcher:
 
     def _poll(self, place: _Place, reason: str) -> None:
         if not (place.is_polled or isinstance(place.root.reader, Database)):
-            place.is_polled, place.due = True, time.monotonic()
+            place.is_polled, place.reason, place.due = True, reason, time.monotonic()
             self._forget(place)
-            self._unwatched(place.root.path, reason)
 
     def _forget(self, place: _Place) -> None:
         """Watch nothing of a place. What another one has in common with it is watched again."""

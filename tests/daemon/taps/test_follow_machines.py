@@ -1,0 +1,245 @@
+"""Following on unusual machines: disks that come and go, file systems that report nothing, few watches, odd names.
+
+Each test has a machine of its own: namespaces of users and mounts, which end with it. So nobody else sees what it
+mounts and how it is limited, and it need not be root.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemon.constants import VARIABLE
+from tests.daemon.processes import DaemonProcess
+from tests.daemon.running import TIMEOUT
+from tests.daemon.taps.following import CLAUDE, append, lines_of, moved_to_now, named
+from tests.test_layout import ROOT
+from tooltap.daemon.taps.follow.mounts import Mount, concerning, remote_type
+from tooltap.daemon.taps.stream_ids import real_path_id
+
+ONCE = {"follow.rescan": 3_600.0, "follow.grace": 0.0}
+"""Without a later listing, which would find what was missed."""
+
+
+@cache
+def why_not() -> str:
+    """Why there can be no machines here; empty if there can be."""
+    if not (shutil.which("unshare") and shutil.which("nsenter")):
+        return "unshare and nsenter are not installed"
+    mounting = ["unshare", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    tried = subprocess.run(mounting, capture_output=True, text=True, check=False)
+    return f"the system grants no namespaces: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+class Machine:
+    def __init__(self, pid: int, folder: Path) -> None:
+        self._folder = folder
+        self.within = [
+            "nsenter",
+            f"--target={pid}",
+            "--user",
+            "--mount",
+            "--preserve-credentials",
+            f"--wd={ROOT}",
+            "--",
+        ]
+        """Begins the command line of a program that runs there."""
+        self._root = f"/proc/{pid}/root"
+        self.store = folder / "claude" / "projects"
+        self.store.mkdir(parents=True)
+
+    def run(self, *command: object) -> str:
+        arguments = [*self.within, *map(str, command)]
+        return subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    def seen(self, path: Path) -> Path:
+        """Return where its path is here."""
+        return Path(f"{self._root}{path}")
+
+    def write(self, path: Path, count: int = 3, session: str | None = None) -> None:
+        """Append the first lines of a session. It is that of the file's name."""
+        self.seen(path).parent.mkdir(parents=True, exist_ok=True)
+        append(self.seen(path), named(moved_to_now(lines_of(CLAUDE)[2 : 2 + count]), session or path.stem))
+
+    def disk(self, name: str) -> Path:
+        """Return a file system that lies nowhere yet. `run("mount", "--bind", …)` puts it somewhere."""
+        place = self._folder / "disks" / name
+        self.seen(place).mkdir(parents=True)
+        self.run("mount", "-t", "tmpfs", "tmpfs", place)
+        return place
+
+    @contextmanager
+    def following(self) -> Iterator[Daemon]:
+        environment = {
+            VARIABLE: json.dumps(ONCE),
+            "CLAUDE_CONFIG_DIR": str(self.store.parent),
+            "XDG_CONFIG_HOME": str(self._folder / "config"),
+        }
+        options = ("--follow", "claude", "--backfill", "all")
+        with Daemon(self._folder, *options, within=self.within, **environment) as daemon:
+            yield daemon.wait_ready()
+
+    def doctor(self, daemon: Daemon) -> list[dict[str, str]]:
+        """Return what it has found of the daemon."""
+        tooltap = [*self.within, sys.executable, "-m", "tooltap.cli"]
+        command = [*tooltap, "doctor", "--json", "--socket", str(daemon.path)]
+        environment = {**os.environ, "CLAUDE_CONFIG_DIR": str(self.store.parent)}
+        printed = subprocess.run(command, stdout=subprocess.PIPE, env=environment, check=False).stdout
+        return [one for one in json.loads(printed)["findings"] if one["area"] == "daemon"]
+
+
+class Daemon(DaemonProcess):
+    def statistics(self) -> dict[str, Any]:
+        with self.connect() as wire:
+            statistics: dict[str, Any] = wire.ask("stats")
+            return statistics
+
+    def until(self, met: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        deadline = time.monotonic() + TIMEOUT
+        while not met(statistics := self.statistics()):
+            assert time.monotonic() < deadline, (statistics["perStream"], statistics["following"])
+            time.sleep(0.01)  # between questions
+        return statistics
+
+    def until_read(self, path: Path, count: int = 3) -> None:
+        stream = real_path_id(str(path))
+        self.until(lambda found: (stream, count) in {(one["stream"], one["lines"]) for one in found["perStream"]})
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    if reason := why_not():
+        pytest.skip(reason)
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", "echo; exec cat"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield Machine(process.pid, tmp_path)
+        finally:
+            process.kill()
+
+
+# -- disks that come and go -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["project", "deep", "linked", "store"])
+def test_disk_that_comes_and_goes_is_followed(kind: str, machine: Machine, tmp_path: Path) -> None:
+    """At a project's folder, below one, where a link leads, and with the whole store. It can be unmounted meanwhile."""
+    disk, store = machine.disk("usb"), machine.store
+    point = {"project": store / "-p", "deep": store / "-p" / "deep", "store": store, "linked": tmp_path / "media"}[kind]
+    point.mkdir(parents=True, exist_ok=True)
+    folder = store / "-linked" if kind == "linked" else point / "-p"
+    if kind == "linked":
+        folder.symlink_to(point / "-p")
+    machine.write(disk / "-p" / "a.jsonl")
+    machine.write(store / "-own" / "before.jsonl")
+    with machine.following() as daemon:
+        daemon.until_read(store / "-own" / "before.jsonl")
+        machine.run("mount", "--bind", disk, point)
+        daemon.until_read(folder / "a.jsonl")
+        machine.write(point / "-p" / "b.jsonl")
+        daemon.until_read(folder / "b.jsonl")
+        machine.run("umount", point)
+        machine.write(store / "-own" / "away.jsonl")
+        daemon.until_read(store / "-own" / "away.jsonl")
+        machine.write(disk / "-p" / "a.jsonl", 2, "a")
+        machine.write(disk / "-p" / "c.jsonl")
+        machine.run("mount", "--bind", disk, point)
+        daemon.until_read(folder / "a.jsonl", 5)
+        daemon.until_read(folder / "c.jsonl")
+        machine.write(point / "-p" / "c.jsonl", 2, "c")
+        daemon.until_read(folder / "c.jsonl", 5)
+        streams = daemon.statistics()["perStream"]
+
+    assert len(streams) == 5
+    assert [one for one in daemon.log if one["level"] != "info"] == []
+
+
+def test_store_on_an_overlay_is_watched(machine: Machine, tmp_path: Path) -> None:
+    """As in a container: what a session of the image gets, a new one beside it, and a new project."""
+    layers = machine.disk("layers")
+    machine.write(layers / "lower" / "-p" / "a.jsonl")
+    for name in ("upper", "work"):
+        machine.seen(layers / name).mkdir()
+    options = f"lowerdir={layers}/lower,upperdir={layers}/upper,workdir={layers}/work"
+    machine.run("mount", "-t", "overlay", "overlay", "-o", options, machine.store)
+    with machine.following() as daemon:
+        daemon.until_read(machine.store / "-p" / "a.jsonl")
+        machine.write(machine.store / "-p" / "a.jsonl", 2, "a")
+        daemon.until_read(machine.store / "-p" / "a.jsonl", 5)
+        for path in (machine.store / "-p" / "b.jsonl", machine.store / "-new" / "c.jsonl"):
+            machine.write(path)
+            daemon.until_read(path)
+        following = daemon.statistics()["following"]
+
+    assert (following["unwatched"], following["remote"], following["delays"]) == ({}, {}, {})
+
+
+# -- file systems that report nothing ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def mirrored(machine: Machine, folder: Path, point: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [*machine.within, sys.executable, "-m", "tests.daemon.taps.mirror", str(folder), str(point)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "mounted\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_remote_store_is_listed_and_doctor_says_how_late(machine: Machine, tmp_path: Path) -> None:
+    server = tmp_path / "server"
+    machine.write(server / "-p" / "a.jsonl")
+    store = machine.store
+    with machine.following() as daemon, mirrored(machine, server, store):
+        daemon.until_read(store / "-p" / "a.jsonl")
+        machine.write(server / "-p" / "a.jsonl", 2, "a")  # on the other machine
+        daemon.until_read(store / "-p" / "a.jsonl", 5)
+        machine.write(server / "-p" / "b.jsonl")
+        machine.write(server / "-new" / "c.jsonl")
+        daemon.until_read(store / "-p" / "b.jsonl")
+        daemon.until_read(store / "-new" / "c.jsonl")
+        following = daemon.statistics()["following"]
+        [_, said] = machine.doctor(daemon)
+        machine.run("umount", store)
+        daemon.until(lambda found: not found["following"]["remote"])
+
+    assert following["remote"] == {str(store): "fuse.mirror"}
+    assert following["unwatched"] == {}
+    assert 1.0 <= following["delays"][str(store)] < TIMEOUT
+    assert said["level"] == "note"
+    assert said["text"] == (
+        f"{store} is on a file system (fuse.mirror) that does not report what other machines change, so the daemon"
+        f" lists it periodically: a change is noticed within {following['delays'][str(store)]:g} s"
+    )
+
+
+def test_types_of_file_systems() -> None:
+    """By the deepest mount above a folder, the last one at a place, and those in it."""
+    home, share, gone = Mount(1, "/", "ext4"), Mount(2, "/home/me/share", "nfs4"), Mount(3, "/home/me/share", "ext4")
+    project = Mount(4, "/home/me/share/-p", "fuse.sshfs")
+
+    def of(*mounts: Mount) -> list[str | None]:
+        return [remote_type(mounts, [path]) for path in ("/home/me/share", "/home/me/share/-q", "/home/me/sharing")]
+
+    assert of() == of(home) == [None, None, None]
+    assert of(home, share) == ["nfs4", "nfs4", None]
+    assert of(home, share, gone) == [None, None, None]
+    assert of(home, share, gone, project) == ["fuse.sshfs", None, None]
+    assert concerning([home, share, project], ["/home/me/sharing"]) == {home}
+    assert concerning([home, share, project], ["/home/me/share/-q"]) == {home, share}
