@@ -167,7 +167,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     followed: bool = False
     """True for a stream read from an agent's own store, even if the agent also prints this dialect."""
     path: str | None = None
-    """A session file: where it was when it was read last."""
+    """A session file: where it was when it was read last. A path that is not UTF-8 is a `file:` URL."""
     head: str | None = None
     """A session file of lines: hash of its first line. Files with the same session and first line are one stream."""
     copied: int = 0

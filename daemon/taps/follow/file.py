@@ -50,8 +50,10 @@ from tooltap.daemon.taps.follow.stores import (
     Reader,
     ReplacedError,
     Root,
+    as_text,
     common_lines,
     find_moved,
+    from_text,
     read_note,
 )
 from tooltap.daemon.taps.stream_ids import real_path_id
@@ -139,6 +141,11 @@ def read_to(info: StreamInfo | FilePosition, store: Store) -> int:
     return info.lines if store.database else info.statistics.bytes + info.statistics.lines
 
 
+def path_of(info: StreamInfo | FilePosition) -> str | None:
+    """Return the path of the file that a stream has read last."""
+    return None if info.path is None else from_text(info.path)
+
+
 async def open_file(
     path: str, root: Root, setting: Setting, *, seen: Seen, failed: Callable[[ErrorFrame], None]
 ) -> FollowedFile | None:
@@ -161,8 +168,8 @@ async def open_file(
         _wait_for_streams(seen, mtime, setting)
     await _wait_for_taps(root, mtime, setting)
     if (owner := setting.streams.connections.get(stream)) is not None:
-        if owner.live.info.path not in (None, path):
-            raise HeldError(owner.live.info.path)
+        if (other := path_of(owner.live.info)) not in (None, path):
+            raise HeldError(other)
         raise NotYetError(RETRY)  # another publisher sends this file
     first_t = mtime if info is None or info.first_t is None else info.first_t
     await _taps_of(setting, session, stream)
@@ -184,7 +191,7 @@ async def open_file(
         ingest.live.info.last_reported_ts = -1
         ingest.live.info.followed = True
         ingest.live.info.copied = copied
-    ingest.live.info.path = path
+    ingest.live.info.path = as_text(path)
     if not is_document(path):
         ingest.live.info.head = _head_of(lines[0])
     try:
@@ -214,7 +221,8 @@ async def _find_stream(path: str, lines: Sequence[bytes], root: Root, setting: S
     """Find the stream that has read this file, here or elsewhere, or a new one. None if another file has all that this
     one has."""
     match = root.match(path)
-    in_folder_of = match.groupdict().get("session") if match is not None else None
+    matched = match.groupdict().get("session") if match is not None else None
+    in_folder_of = None if matched is None else as_text(matched)
     base = real_path_id(path)
     other = f"{base}~{zlib.crc32(lines[0]):08x}"
     copied = 0
@@ -277,7 +285,7 @@ def _may_be(path: str, first: bytes, info: StreamInfo) -> bool:
         return info.head in (None, _head_of(first))
     if info.crc_line == info.lines and info.crc == zlib.crc32(first):
         return True
-    own = info.path
+    own = path_of(info)
     return own is not None and os.path.basename(own) == os.path.basename(path) and not os.path.exists(own)
 
 
@@ -320,7 +328,8 @@ class Relation(NamedTuple):
 def relate(path: str, info: StreamInfo, root: Root) -> Relation:
     """Compare a file with a stream. Blocks. Raises `OSError`."""
     reader = root.reader
-    own = info.path if info.path not in (None, path) else None
+    own = path_of(info)
+    own = own if own != path else None
     if is_document(path):
         is_shorter = own is not None and _size_of(own) >= max(_size_of(path), 1)
         return Relation(waits=True) if is_shorter else Relation(Position())

@@ -49,11 +49,12 @@ from tooltap.daemon.taps.follow.file import (
     is_document,
     is_listed,
     open_file,
+    path_of,
     read_to,
 )
 from tooltap.daemon.taps.follow.pool import BrokenPoolError, Pool
 from tooltap.daemon.taps.follow.settings import Follow
-from tooltap.daemon.taps.follow.stores import ROW_BYTES, Found, ReplacedError, Root, roots
+from tooltap.daemon.taps.follow.stores import ROW_BYTES, Found, ReplacedError, Root, as_text, roots
 from tooltap.daemon.taps.follow.watch import Listed, Watcher
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.stream.reset import place_of
@@ -168,8 +169,9 @@ class Follower:
         self._read_to, self._are_nameless = {}, False
         for info in await self._positions():  # newest first
             if info.asked_dialect in stores and is_file(info):
-                name = info.stream if info.path is None else plain_path(info.path)
-                self._are_nameless = self._are_nameless or info.path is None
+                path = path_of(info)
+                name = info.stream if path is None else plain_path(path)
+                self._are_nameless = self._are_nameless or path is None
                 self._read_to.setdefault(name, (read_to(info, stores[info.asked_dialect]), info.last_t))
         _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
 
@@ -231,8 +233,8 @@ class Follower:
 
     def _path_of(self, info: StreamInfo, paths: Mapping[str, str]) -> str | None:
         """Return the file of a stream, if it is still there. `paths`: `real_path_id` of each file -> its path."""
-        if info.path in self._entries:
-            return info.path
+        if (path := path_of(info)) in self._entries:
+            return path
         name = info.stream
         while name not in paths and "~" in name:  # the file was replaced once
             name = name.rpartition("~")[0]
@@ -265,9 +267,9 @@ class Follower:
 
     def _note_listed(self, folder: str, listed: Listed | None) -> None:
         if listed is None:
-            self._listed.pop(folder, None)
+            self._listed.pop(as_text(folder), None)
             return
-        self._listed[folder] = listed
+        self._listed[as_text(folder)] = listed
         if listed.reason is not None:
             self._complain(folder, f"listed periodically, because it cannot be watched: {listed.reason}")
 

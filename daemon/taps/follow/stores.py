@@ -27,7 +27,7 @@ from io import FileIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 import orjson
 
@@ -273,6 +273,22 @@ def _line_before(descriptor: int, end: int) -> bytes:
             break
         end = start
     return b"".join(reversed(parts))
+
+
+def as_text(name: str) -> str:
+    """Return a path, or a name, as it can be stored. If it is not UTF-8, it is encoded as in URLs: a path becomes a
+    `file:` URL."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        encoded = quote(os.fsencode(name))
+        return f"file://{encoded}" if name.startswith("/") else encoded
+    return name
+
+
+def from_text(text: str) -> str:
+    """Return the path that `as_text` was given."""
+    return os.fsdecode(unquote_to_bytes(text.removeprefix("file://"))) if text.startswith("file:") else text
 
 
 # -- stores -----------------------------------------------------------------------------------------------------------

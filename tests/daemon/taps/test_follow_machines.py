@@ -26,6 +26,7 @@ from tests.daemon.running import TIMEOUT
 from tests.daemon.taps.following import CLAUDE, append, lines_of, moved_to_now, named
 from tests.test_layout import ROOT
 from tooltap.daemon.taps.follow.mounts import Mount, concerning, remote_type
+from tooltap.daemon.taps.follow.stores import as_text, from_text
 from tooltap.daemon.taps.stream_ids import real_path_id
 
 ONCE = {"follow.rescan": 3_600.0, "follow.grace": 0.0}
@@ -89,6 +90,8 @@ class Machine:
         options = ("--follow", "claude", "--backfill", "all")
         with Daemon(self._folder, *options, within=self.within, **environment) as daemon:
             yield daemon.wait_ready()
+            daemon.process.terminate()
+            daemon.wait()
 
     def doctor(self, daemon: Daemon) -> list[dict[str, str]]:
         """Return what it has found of the daemon."""
@@ -104,6 +107,11 @@ class Daemon(DaemonProcess):
         with self.connect() as wire:
             statistics: dict[str, Any] = wire.ask("stats")
             return statistics
+
+    @property
+    def problems(self) -> list[dict[str, Any]]:
+        """What it has logged that is not in order, once it has ended."""
+        return [one for one in self.log if one.get("level") != "info"]
 
     def until(self, met: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         deadline = time.monotonic() + TIMEOUT
@@ -161,10 +169,10 @@ def test_disk_that_comes_and_goes_is_followed(kind: str, machine: Machine, tmp_p
         daemon.until_read(folder / "c.jsonl")
         machine.write(point / "-p" / "c.jsonl", 2, "c")
         daemon.until_read(folder / "c.jsonl", 5)
-        streams = daemon.statistics()["perStream"]
+        found = daemon.statistics()
 
-    assert len(streams) == 5
-    assert [one for one in daemon.log if one["level"] != "info"] == []
+    assert len(found["perStream"]) == 5
+    assert daemon.problems == []
 
 
 def test_store_on_an_overlay_is_watched(machine: Machine, tmp_path: Path) -> None:
@@ -243,3 +251,41 @@ def test_types_of_file_systems() -> None:
     assert of(home, share, gone, project) == ["fuse.sshfs", None, None]
     assert concerning([home, share, project], ["/home/me/sharing"]) == {home}
     assert concerning([home, share, project], ["/home/me/share/-q"]) == {home, share}
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_names_that_are_not_utf8_are_followed(machine: Machine) -> None:
+    """Of a project's folder and of a file. The session goes on where it was after the daemon was started again."""
+    folder = machine.store / os.fsdecode(b"-caf\xe9")
+    odd = folder / os.fsdecode(b"\xff.jsonl")
+    machine.write(odd, session="odd")
+    machine.write(folder / "even.jsonl")
+    for count in (3, 5):
+        with machine.following() as daemon:
+            daemon.until_read(odd, count)
+            daemon.until_read(folder / "even.jsonl")
+            machine.write(odd, 2, "odd")
+            daemon.until_read(odd, count + 2)
+            found = daemon.statistics()
+            [only] = machine.doctor(daemon)
+
+        assert only["level"] == "ok"
+        assert len(found["perStream"]) == 2
+        assert daemon.problems == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (b"/home/caf\xc3\xa9/100%", "/home/caf\xe9/100%"),
+        (b"/home/caf\xe9/100%", "file:///home/caf%E9/100%25"),
+        (b"caf\xe9", "caf%E9"),
+    ],
+)
+def test_any_path_has_a_text(name: bytes, text: str) -> None:
+    path = os.fsdecode(name)
+
+    assert as_text(path) == text
+    assert not path.startswith("/") or from_text(text) == path
