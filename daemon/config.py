@@ -112,8 +112,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What only taps have sent is deleted this long after it happened and was stored; 0 retains it however old it is.
     Sessions that were read from an agent's own session files or database are not deleted for their age."""
     retention_bytes: Annotated[int, msgspec.Meta(ge=0)] = 8_589_934_592
-    """When the journal is larger, the sessions that were used longest ago are deleted; 0 lets it grow. Pinned sessions
-    are kept."""
+    """When the journal is larger, the output bodies of the older half of the sessions are deleted (not on NATS), and
+    then the sessions that were used longest ago; 0 lets it grow. Pinned sessions are kept."""
     scrub_interval: Annotated[float, msgspec.Meta(ge=0)] = 86_400.0
     """How often everything in the journal is verified; 0: never. The first time is a minute after the start."""
     trace_file_bytes: Annotated[int, msgspec.Meta(ge=4_096)] = 64 * 1024 * 1024

@@ -527,8 +527,9 @@ class Journal(ABC):
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         """Retention: delete the events of ended streams that have had no commit since `before` (ms since the epoch),
         and whose sessions have no event since then and no stream that is `followed`. While more than `max_bytes` are
-        stored, also delete sessions, those first whose latest events happened first. Pinned sessions are kept. Works in
-        bounded steps, so that commits are not held up. Returns the number of deleted events."""
+        stored, also delete sessions, those first whose latest events happened first; a journal may first delete output
+        bodies of the older half. Pinned sessions are kept. Works in bounded steps, so that commits are not held up.
+        Returns the number of deleted events."""
 
     @abstractmethod
     async def forget_expired(self, stream: str) -> bool:

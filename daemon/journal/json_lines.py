@@ -58,8 +58,8 @@ class OutputLine(msgspec.Struct, tag_field="op", tag="output", rename="camel", k
     mime_type: str | UnsetType = UNSET
     text: str | UnsetType = UNSET
     b64: bytes | UnsetType = UNSET
-    error: Literal["corrupt"] | UnsetType = UNSET
-    """The rest of the body cannot be read."""
+    error: Literal["corrupt", "removed"] | UnsetType = UNSET
+    """The rest of the body cannot be read, or retention has removed it."""
 
 
 async def archive_lines(journal: ReadableJournal) -> AsyncIterator[bytes]:
@@ -106,7 +106,8 @@ async def _body(journal: ReadableJournal, output_id: str) -> AsyncIterator[bytes
         except CorruptError:
             yield msgspec.json.encode(OutputLine(output_id=output_id, offset=offset, error="corrupt")) + b"\n"
             return
-        if part is None:  # it has expired
+        if part is None:
+            yield msgspec.json.encode(OutputLine(output_id=output_id, offset=offset, error="removed")) + b"\n"
             return
         total = part.total
         line = OutputLine(output_id=output_id, offset=offset, total=total, mime_type=part.mime_type)

@@ -95,6 +95,7 @@ BODY_CHUNK = 65_536
 BODY_STALL = 10.0
 """Seconds without a byte after which receiving a body fails."""
 
+REMOVED_BODY = "output {!r} is no longer stored: retention removes the bodies of old sessions before their events"
 _JOURNAL_OUTPUT = re.compile(r"(?P<stream>.+):(?P<line>[0-9]{1,15})[cd]?:o[0-9]+")
 
 T = TypeVar("T")
@@ -297,9 +298,12 @@ class Requests:
         if (match := _JOURNAL_OUTPUT.fullmatch(output_id)) is not None:
             stream = match["stream"]
             events, _ = await self._journal.read(0, Filter(stream=(stream,)), max_bytes=1)
-            stored = None if events else await self._journal.load_stream(stream)
+            stored = await self._journal.load_stream(stream)
             if stored is not None and int(match["line"]) <= stored.info.lines:
-                return FrameError("expired", f"output {output_id!r} has expired, and so has its event")
+                if not events:
+                    return FrameError("expired", f"output {output_id!r} has expired, and so has its event")
+                if stored.info.state == "ended":
+                    return FrameError("expired", REMOVED_BODY.format(output_id))
         return FrameError("not-found", f"there is no output {output_id!r}")
 
     async def _remove(self, request: RemoveRequest) -> dict[str, Any]:

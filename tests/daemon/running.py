@@ -133,8 +133,8 @@ class Running:
         indexer = self.daemon._search._indexer
         return indexer is not None and indexer.path is not None
 
-    def expire(self, before: int) -> int:
-        return self._portal.call(self.daemon.journal.expire, before)
+    def expire(self, before: int, max_bytes: int | None = None) -> int:
+        return self._portal.call(self.daemon.journal.expire, before, max_bytes)
 
     def connect(self, **options: Any) -> Wire:
         """Open a connection, and read the greeting."""

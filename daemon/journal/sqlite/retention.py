@@ -2,7 +2,8 @@
 
 A stream that has not ended is never touched, nor is one of a pinned session. By age expires what only taps have sent: a
 session that was read from an agent's own store is kept, with all its streams. By size, the sessions whose events
-happened first go first, whenever they were ingested, and each of them as a whole.
+happened first go first, whenever they were ingested, and each of them as a whole. Before any of them, the output bodies
+of the older half of these sessions go (`Plan`): the newer half keeps its bodies until then.
 
 `lines` and `crc` of an ended stream outlive its events, so that a late publisher does not start again at line 0, and a
 session file is not read again before its user asks.
@@ -145,16 +146,27 @@ def _sessions_in(infos: Iterable[tuple[bytes]]) -> Iterator[tuple[str]]:
                 yield (session,)
 
 
+class Target(NamedTuple):
+    """What is to be deleted next: a stream, or all its output bodies."""
+
+    stream: str
+    only_bodies: bool
+
+
 class Plan:
-    """The streams that are still to be deleted in a run."""
+    """The streams that are still to be deleted in a run, and those that lose their output bodies before."""
 
     def __init__(self, found: Iterable[Candidate] = ()) -> None:
         self._left = deque(found)
+        by_size = [one for one in self._left if not one.is_old]
+        sessions = list(dict.fromkeys(one.session or one.stream for one in by_size))
+        older = set(sessions[: (len(sessions) + 1) // 2])
+        self._with_bodies = deque(one for one in by_size if (one.session or one.stream) in older)
         self._begun: str | None = None
         """The session that is being deleted because of its size."""
 
-    def next(self, connection: sqlite3.Connection, max_bytes: int | None, skipped: Collection[str]) -> str | None:
-        """The next stream to delete; None if there is none, or no need. A session that has been begun is deleted as a
+    def next(self, connection: sqlite3.Connection, max_bytes: int | None, skipped: Collection[str]) -> Target | None:
+        """What to delete next; None if there is nothing, or no need. A session that has been begun is deleted as a
         whole."""
         while self._left:
             one = self._left[0]
@@ -164,8 +176,19 @@ class Plan:
             if not one.is_old and (one.session is None or one.session != self._begun):
                 if max_bytes is None or _used(connection) <= max_bytes:
                     return None
+                if (stream := self._next_with_bodies(connection, skipped)) is not None:
+                    return Target(stream, only_bodies=True)
                 self._begun = one.session
-            return one.stream
+            return Target(one.stream, only_bodies=False)
+        return None
+
+    def _next_with_bodies(self, connection: sqlite3.Connection, skipped: Collection[str]) -> str | None:
+        while self._with_bodies:
+            one = self._with_bodies[0]
+            has_bodies = connection.execute("SELECT 1 FROM bodies WHERE stream=?", (one.stream,)).fetchone()
+            if has_bodies and one.stream not in skipped and _is_as_planned(connection, one):
+                return one.stream
+            self._with_bodies.popleft()
         return None
 
 
@@ -188,14 +211,18 @@ def expire_step(
     left untouched. Raises `StuckError`."""
     events = 0
     while budget > 0:
-        stream = plan.next(connection, max_bytes, skipped)
-        if stream is None:
+        target = plan.next(connection, max_bytes, skipped)
+        if target is None:
             forgotten = "state='ended' AND expired=1 AND updated<? AND followed=0"
             connection.execute(f"DELETE FROM streams WHERE {forgotten}", (forget_before,))
             _forget_labels(connection)
             return _step(connection, events, done=True)
+        stream = target.stream
         try:
-            deleted, cost = _shrink(connection, stream, min(budget, STEP))
+            if target.only_bodies:
+                deleted, cost = 0, _delete_one_body(connection, stream)
+            else:
+                deleted, cost = _shrink(connection, stream, min(budget, STEP))
         except Exception as error:
             if isinstance(error, sqlite3.Error) and not is_unreadable(error):
                 raise  # the file cannot be written
@@ -284,6 +311,15 @@ def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> 
             break
         connection.execute("DELETE FROM bodies WHERE id=?", found)
     return pieces
+
+
+def _delete_one_body(connection: sqlite3.Connection, stream: str) -> int:
+    """Delete an output body of a stream in one go: a reader finds it whole or not at all, also after a crash. Returns
+    the cost in events."""
+    (body,) = connection.execute("SELECT id FROM bodies WHERE stream=? ORDER BY id LIMIT 1", (stream,)).fetchone()
+    pieces = connection.execute("DELETE FROM pieces WHERE body=?", (body,)).rowcount
+    connection.execute("DELETE FROM bodies WHERE id=?", (body,))
+    return CHUNK * max(1, pieces)
 
 
 def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[int, int]:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, NotEndedError, OutputSlice
+from tooltap.daemon.journal.json_lines import archive_lines
 from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.retention import Plan, candidates, expire_step, size_of_step
@@ -176,6 +177,68 @@ async def test_long_journal_loses_first_what_happened_first(journal: Journal, pi
     assert await journal.expire(0, 2_500_000) == (0 if pinned else 200)
     assert await journal.expire(0, 1) == 100
     assert [(one["session"], one.get("pinned")) for one in await journal.sessions()] == [("old", True)] * pinned
+
+
+async def fill_with_bodies(journal: Journal) -> None:
+    """Four sessions of one event with a body of 300 kB each, the newest read first."""
+    incompressible = Random(2)
+    for days, name in ((8, "newest"), (6, "newer"), (4, "older"), (2, "oldest")):
+        body = OutputChunk(f"{name}:1:o0", 0, incompressible.randbytes(300_000), "application/octet-stream")
+        said = message(name, name, session=name, ts=NOW + days * DAY)
+        await journal.commit(commit(body, said, stream=name, state="ended", updated=NOW + 9 * DAY - days, lines=1))
+
+
+def used(journal: SqliteJournal) -> int:
+    """Bytes of the file in use, as retention counts them."""
+    with closing(connect(journal.path, "process")) as other:
+        pages, free, size = (
+            other.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+        )
+    return int((pages - free) * size)
+
+
+async def bodies_left(journal: Journal) -> set[str]:
+    names = ("newest", "newer", "older", "oldest")
+    return {name for name in names if await journal.output(f"{name}:1:o0", 0, 1, "bytes") is not None}
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+async def test_bodies_of_the_older_half_go_before_any_event(sqlite_journal: SqliteJournal, pinned: bool) -> None:
+    journal = sqlite_journal
+    await fill_with_bodies(journal)
+    if pinned:
+        await journal.pin("oldest", pinned=True)
+
+    assert await journal.expire(0, used(journal) - 200_000) == 0
+    assert await bodies_left(journal) == {"newest", "newer", "oldest" if pinned else "older"}
+    assert await journal.expire(0, used(journal) - 200_000) == 0
+    assert await bodies_left(journal) == {"newest", "oldest" if pinned else "newer"}
+    assert len((await journal.read(0))[0]) == 4
+
+    assert await journal.expire(0, 1) == (3 if pinned else 4)
+    left = {"oldest"} if pinned else set()
+    assert {one["session"] for one in await journal.sessions()} == left == await bodies_left(journal)
+
+
+async def test_newer_half_keeps_its_bodies_until_the_older_sessions_are_gone(sqlite_journal: SqliteJournal) -> None:
+    journal = sqlite_journal
+    await fill_with_bodies(journal)
+    assert await journal.expire(0, used(journal) - 500_000) == 0
+    assert await bodies_left(journal) == {"newest", "newer"}
+
+    assert await journal.expire(0, used(journal) - 200_000) == 3
+    assert {one["session"] for one in await journal.sessions()} == {"newest"} == await bodies_left(journal)
+
+
+async def test_archive_names_the_bodies_that_were_removed(sqlite_journal: SqliteJournal) -> None:
+    piece = OutputChunk("s:1:o0", 0, Random(3).randbytes(300_000), "text/plain")
+    said = result("1", outputs={"/output/stdout": reference(piece)})
+    await sqlite_journal.commit(commit(piece, said, state="ended", lines=1))
+    assert await sqlite_journal.expire(0, used(sqlite_journal) - 100_000) == 0
+
+    lines = [line async for line in archive_lines(sqlite_journal)]
+
+    assert lines[-1] == b'{"op":"output","outputId":"s:1:o0","offset":0,"error":"removed"}\n'
 
 
 async def test_pinned_session_is_kept_until_it_is_unpinned_or_removed(journal: Journal) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -339,6 +340,18 @@ def test_output_expires_with_its_event(daemon: Running, wire: Wire) -> None:
     assert failure(wire, "output", outputId="s:1:o0") == (
         "expired",
         "output 's:1:o0' has expired, and so has its event",
+    )
+
+
+def test_removed_body_is_named_and_its_event_kept(daemon: Running, wire: Wire) -> None:
+    piece = OutputChunk("s:1:o0", 0, Random(1).randbytes(2_000_000), "text/plain")
+    daemon.commit(commit(piece, message("one"), lines=1, state="ended"))
+    daemon.expire(0, 1_000_000)
+
+    assert wire.ask("event", seq=1)["event"]["text"] == "one"
+    assert failure(wire, "output", outputId="s:1:o0") == (
+        "expired",
+        "output 's:1:o0' is no longer stored: retention removes the bodies of old sessions before their events",
     )
 
 
