@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,9 +30,11 @@ from tooltap.cli.common.recordings import (
     worker_errors,
 )
 from tooltap.cli.read.sessions import AmbiguousSessionError, UnknownSessionError, find_session
+from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:
     from tooltap.daemon.client.asynchronous import Client
+    from tooltap.daemon.export.anonymity import Anonymizer
     from tooltap.daemon.export.source import Bodies, ExportedBody, Exporter
     from tooltap.protocol.events import AnyEvent
 
@@ -85,6 +88,7 @@ PER_PAGE = 1 << 20
     help="Include images and output bodies up to this size in total.",
 )
 @redact_options
+@click.option("--anonymous", is_flag=True, help="Replace home folders, names of users and hosts, and e-mail addresses.")
 @jobs_option
 @wait_option
 @socket_option
@@ -99,6 +103,7 @@ def command(
     max_bodies: int,
     no_redact: bool,
     preview: bool,
+    anonymous: bool,
     jobs: int,
     socket: Path | None,
 ) -> None:
@@ -111,6 +116,8 @@ def command(
     is written to standard output, and the pages of several sessions to a folder.
 
     Secrets are masked, because you may share the page, and a sentence says how many. --preview lists them first.
+    --anonymous also replaces home folders, your name and your computer's, and e-mail addresses, by ~, user-1, host-1
+    and email-1.
 
     \b
         tooltap export --html 5a0c1f4e -o session.html
@@ -121,7 +128,7 @@ def command(
         raise click.UsageError("--preview and --no-redact exclude each other: choose one")
     if output is None and at_terminal() and not preview:
         raise click.UsageError("standard output is a terminal: name a file with -o FILE")
-    options = _Options(form, level, (max_body, max_bodies), not no_redact, preview, socket)
+    options = _Options(form, level, (max_body, max_bodies), not no_redact, preview, anonymous, socket)
     write = partial(_write_page, options=options)
     pages = _pages(sources, socket)
     if preview:
@@ -160,6 +167,7 @@ class _Options(NamedTuple):
     redact: bool
     preview: bool
     """List what would be masked, and write nothing."""
+    anonymous: bool
     socket: Path | None
 
 
@@ -221,7 +229,8 @@ def _try(write: Callable[[_Page], str | None], page: _Page) -> Iterator[tuple[bo
 
 def _write_page(page: _Page, *, options: _Options) -> str | None:
     """Return a remark about the page. Raises `click.ClickException`."""
-    from tooltap.daemon.export.redaction import masked_title, remark
+    from tooltap.daemon.export.anonymity import Anonymizer
+    from tooltap.daemon.export.redaction import masked_title, remarks
     from tooltap.daemon.export.source import Bodies, FileSource
     from tooltap.daemon.taps.stream_ids import stream_name
 
@@ -230,25 +239,69 @@ def _write_page(page: _Page, *, options: _Options) -> str | None:
     bodies = Bodies(*(options.limits if options.form == "html" else (0, 0)))
     what = page.source if page.session is None else page.session["session"]
     masking = Masking(options.redact, partial(_show, what) if options.preview else None)
+    mask_title = partial(masking.mask, where="title")
     title = Path(page.source).stem if page.session is None else page.session.get("title") or what
-    exported = _exported(masked_title(title, lambda text: masking.mask(text, "title")), options, bodies)
-
-    def remarks() -> str:
-        return remark(masking.counts) if options.redact else "Secrets are not masked in this file."
-
+    names = Anonymizer.of_this_machine() if options.anonymous else None
     with _OutputFile(page.path, discards=options.preview) as file:
         if page.session is not None:
-            run_client(lambda: _write_session(exported, file, what, options.socket, bodies, masking))
-            file.finish(exported, remarks(), if_empty=f"session {what!r} has no events any more")
-            return masking.sentence()
-        with FileSource(stream_name(page.source), read_chunks(page.source), bodies, masking.mask) as source:
-            try:
-                for event, found in source:
-                    file.write(exported.add(event, found))
-            except UnreadableError as error:
-                raise click.ClickException(str(error)) from None
-        file.finish(exported, remarks(), if_empty=f"{page.source} has no events")
+            if names is not None:
+                run_client(lambda: _learn_names(names, what, options.socket))
+            exported = _exported(masked_title(title, mask_title, names), options, bodies)
+            run_client(lambda: _write_session(exported, file, what, options.socket, bodies, masking, names))
+            missing = f"session {what!r} has no events any more"
+        else:
+            with _readable(), _read_twice(page.source, names) as chunks:
+                exported = _exported(masked_title(title, mask_title, names), options, bodies)
+                stream = stream_name(page.source) if names is None else names.text(stream_name(page.source))
+                with FileSource(stream, chunks, bodies, masking.mask, names) as source:
+                    for event, found in source:
+                        file.write(exported.add(event, found))
+            missing = f"{page.source} has no events"
+        file.finish(exported, *remarks(masking.counts if options.redact else None, names), if_empty=missing)
+    if options.preview and names is not None:
+        for one in names.replaced:
+            _show(what, f"{one.placeholder} for {one.name}, {counted(one.times, 'time')}")
     return masking.sentence()
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except UnreadableError as error:
+        raise click.ClickException(str(error)) from None
+
+
+@contextmanager
+def _read_twice(path: str, names: Anonymizer | None) -> Iterator[Iterator[bytes]]:
+    """Learn the names in a file, if they are wanted, then yield its bytes. What a pipe has is held on disk meanwhile.
+    Raises `UnreadableError`."""
+    from tooltap.daemon.export.source import Bodies, FileSource
+    from tooltap.protocol.events import encode
+
+    if names is None:
+        yield read_chunks(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="tooltap-export-") as folder:
+        if not Path(path).is_file():
+            held = Path(folder) / "pipe"
+            with held.open("wb") as file:
+                file.writelines(read_chunks(path))
+            path = str(held)
+        with FileSource("names", read_chunks(path), Bodies(0, 0), lambda data, _: data) as source:
+            for event, _ in source:
+                names.learn(encode(event))
+        yield read_chunks(path)
+
+
+async def _learn_names(names: Anonymizer, session: str, socket: Path | None) -> None:
+    from tooltap.daemon.client.asynchronous import subscribe
+    from tooltap.protocol.filters import Filter
+
+    async with subscribe(after="start", filter=Filter(session=(session,)), follow=False, path=socket) as items:
+        async for item in items:
+            if isinstance(item, bytes):
+                names.learn(item)
 
 
 def _exported(title: str, options: _Options, bodies: Bodies) -> Exporter:
@@ -299,11 +352,11 @@ class _OutputFile:
                 return
             self._file.write(html.encode())
 
-    def finish(self, page: Exporter, remark: str, *, if_empty: str) -> None:
+    def finish(self, page: Exporter, *remarks: str, if_empty: str) -> None:
         """Write the end of the page. `if_empty`: the error message if there is nothing to write."""
         if self._file is None:
             raise click.ClickException(if_empty)
-        self.write(page.end(remark))
+        self.write(page.end(*remarks))
         with self._sentences():
             self._file.flush()
 
@@ -324,6 +377,7 @@ async def _write_session(
     socket: Path | None,
     bodies: Bodies,
     masking: Masking,
+    names: Anonymizer | None,
 ) -> None:
     from tooltap.daemon.client.asynchronous import connect, subscribe
     from tooltap.daemon.export.redaction import masked_event
@@ -337,23 +391,26 @@ async def _write_session(
     async with subscribe(after="start", filter=updates, follow=False, path=socket) as items:
         async for item in items:
             if isinstance(item, bytes) and isinstance(event := decode(item), ToolUpdate) and event.display is not None:
-                views.note(masked_event(item, partial(masking.mask, where=f"event {event.seq}")))
+                views.note(masked_event(item, partial(masking.mask, where=f"event {event.seq}"), names))
     async with connect(socket) as client, subscribe(after="start", filter=wanted, follow=False, path=socket) as items:
         async for item in items:
             if isinstance(item, bytes):
                 if views.is_given(event := decode(item)):
                     continue
-                event = views.put(masked_event(item, partial(masking.mask, where=f"event {event.seq}")))
-                file.write(page.add(event, await _fetch_bodies(client, event, bodies, masking)))
+                event = views.put(masked_event(item, partial(masking.mask, where=f"event {event.seq}"), names))
+                file.write(page.add(event, await _fetch_bodies(client, event, bodies, masking, names)))
             elif isinstance(item, Gap) and item.reason == "corrupt":
                 warn(f"events {item.from_} to {item.to} are damaged in the journal")
                 if note := page.add_gap(item.from_, item.to):
                     file.write(note)
 
 
-async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies, masking: Masking) -> dict[str, ExportedBody]:
+async def _fetch_bodies(
+    client: Client, event: AnyEvent, bodies: Bodies, masking: Masking, names: Anonymizer | None
+) -> dict[str, ExportedBody]:
     """The event's output bodies that are still stored and fit into the page, by output id."""
     from tooltap.daemon.client.discovery import DaemonError
+    from tooltap.daemon.export.redaction import masked_output
     from tooltap.daemon.export.source import ExportedBody, body_ids
 
     found: dict[str, ExportedBody] = {}
@@ -368,5 +425,6 @@ async def _fetch_bodies(client: Client, event: AnyEvent, bodies: Bodies, masking
                 total = chunk["total"]
         except DaemonError:
             continue  # the body has expired
-        found[output_id] = ExportedBody(masking.mask(data, f"output {output_id}"), mime_type)
+        mask = partial(masking.mask, where=f"output {output_id}")
+        found[output_id] = ExportedBody(masked_output(data, mask, names), mime_type)
     return found

@@ -1,4 +1,4 @@
-"""Masks secrets in what goes into an exported file, and reports them: how many of each kind, with examples."""
+"""Masks secrets in what goes into an exported file, and replaces names if that is wanted; reports both."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tooltap.daemon.export.anonymity import Anonymizer
 from tooltap.daemon.formats import counted
 from tooltap.normalizers.tools.registry import preview
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolUpdate, decode
@@ -30,15 +31,17 @@ class Example(NamedTuple):
 
 
 class Redaction:
-    """Finds, counts and masks secrets. With `masks=False` they are counted, but left as they are."""
+    """Finds, counts and masks secrets. With `masks=False` they are counted, but left as they are. `names`: replaces
+    names, too."""
 
-    def __init__(self, *, masks: bool = True) -> None:
+    def __init__(self, *, masks: bool = True, names: Anonymizer | None = None) -> None:
         self.masks = masks
+        self.names = names
         self.counts: Counter[str] = Counter()
         self.examples: defaultdict[str, list[Example]] = defaultdict(list)
 
     def mask(self, data: bytes, seq: int | None = None) -> bytes:
-        """Mask an event or one of its output bodies. Binary data is returned as it is."""
+        """Mask secrets in an event or in one of its output bodies. Binary data is returned as it is."""
         try:
             data.decode()
         except UnicodeDecodeError:
@@ -50,24 +53,30 @@ class Redaction:
                 self.examples[kind].append(_example(data[start:end], seq))
         return mask_secrets(data) if spans and self.masks else data
 
-    def remark(self) -> str:
-        """Return a sentence for the file about what was masked."""
-        return remark(self.counts) if self.masks else "Secrets are not masked in this file."
+    def remarks(self) -> list[str]:
+        """Return sentences for the file about what was masked and replaced."""
+        return remarks(self.counts if self.masks else None, self.names)
 
 
-def remark(counts: Counter[str]) -> str:
-    """Return a sentence: how many secrets are masked, and of which kinds."""
+def remarks(masked: Counter[str] | None, names: Anonymizer | None) -> list[str]:
+    """Return sentences for a file. `masked`: how many secrets of each kind; None if they are not masked."""
+    secrets = "Secrets are not masked in this file." if masked is None else _remark(masked)
+    return [secrets] if names is None else [secrets, names.remark()]
+
+
+def _remark(counts: Counter[str]) -> str:
     if not counts:
         return "No secret was found to be masked."
     kinds = ", ".join(f"{kind} {number:,}" for kind, number in sorted(counts.items()))
     return f"{counted(counts.total(), 'secret is', 'secrets are')} masked: {kinds}."
 
 
-def masked_event(body: bytes, mask: Callable[[bytes], bytes]) -> AnyEvent:
+def masked_event(body: bytes, mask: Callable[[bytes], bytes], names: Anonymizer | None = None) -> AnyEvent:
     """Decode an event without its secrets, and without the provider's own object, which no exported file shows.
 
-    The preview of a call is truncated, maybe within a secret, which could not be recognized then: it is derived again
-    from the masked input. `mask` returns the same object where there is no secret.
+    The preview of a call is truncated, maybe within a secret or a name, which could not be recognized then: it is
+    derived again from the masked input. `mask` returns the same object where there is no secret. `names` replaces names
+    where secrets are masked, so that what is a part of a secret is not taken for a name.
     """
     shown = None
     if b'"_raw":' in body or b'"preview":' in body:
@@ -78,18 +87,29 @@ def masked_event(body: bytes, mask: Callable[[bytes], bytes]) -> AnyEvent:
                 payload.pop("_raw", None)
         body = msgspec.json.encode(fields)
     masked = mask(body)
+    if names is not None:
+        masked = names.event(masked)
     event = decode(masked)
     if shown is not None and isinstance(event, ToolCall | ToolUpdate):
         event.preview = shown if masked is body else preview(event.name, event.input or {}, None)
+        if names is not None and event.preview is not None:
+            event.preview = names.text(event.preview)
     return event
 
 
-def masked_title(title: str, mask: Callable[[bytes], bytes]) -> str:
+def masked_output(data: bytes, mask: Callable[[bytes], bytes], names: Anonymizer | None = None) -> bytes:
+    """Mask an output body."""
+    masked = mask(data)
+    return masked if names is None else names.output(masked)
+
+
+def masked_title(title: str, mask: Callable[[bytes], bytes], names: Anonymizer | None = None) -> str:
     """Mask a title. If it was truncated within a long word, which may be a secret, that word is dropped."""
     words = title.split(" ")
     if title.endswith("…") and len(words[-1]) > CUT_WORD:
         title = " ".join([*words[:-1], "…"])
-    return mask(title.encode(errors="replace")).decode()
+    masked = mask(title.encode(errors="replace")).decode()
+    return masked if names is None else names.text(masked)
 
 
 def _example(secret: bytes, seq: int | None) -> Example:

@@ -21,7 +21,8 @@ from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
 import anyio
 import msgspec
 
-from tooltap.daemon.export.redaction import Redaction, masked_event
+from tooltap.daemon.export.anonymity import Anonymizer
+from tooltap.daemon.export.redaction import Redaction, masked_event, masked_output
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.views.select import LaterViews, whole_body
 from tooltap.normalizers.core.items import Context, OutputChunk
@@ -86,15 +87,21 @@ class FileSource:
     """Iterates over `(event, its output bodies)`. Events are numbered from 1; bodies are held on disk until needed.
 
     `stream`: the stream id of a recording. `chunks`: the bytes of the file; whatever they raise passes through. `mask`:
-    removes secrets from the bytes of an event or a body; its second argument says which.
+    removes secrets from the bytes of an event or a body; its second argument says which. `names` replaces names.
     """
 
     def __init__(
-        self, stream: str, chunks: Iterable[bytes], bodies: Bodies, mask: Callable[[bytes, str], bytes]
+        self,
+        stream: str,
+        chunks: Iterable[bytes],
+        bodies: Bodies,
+        mask: Callable[[bytes, str], bytes],
+        names: Anonymizer | None = None,
     ) -> None:
         self._chunks = chunks
         self._bodies = bodies
         self._mask = mask
+        self._names = names
         self._seq = 0
         self._normalizer = StreamNormalizer(Context(stream=stream))
         self._feed = RecordingFeed(self._normalizer)
@@ -155,7 +162,8 @@ class FileSource:
             path = self._body_file(output_id)
             length = path.stat().st_size if path.exists() else None
             if self._bodies.has_room(size if length is None else length) and length is not None:
-                found[output_id] = ExportedBody(self._mask(path.read_bytes(), f"output {output_id}"), mime_type)
+                data = masked_output(path.read_bytes(), self._masks(f"output {output_id}"), self._names)
+                found[output_id] = ExportedBody(data, mime_type)
         return found
 
     def _body_file(self, output_id: str) -> Path:
@@ -172,7 +180,10 @@ class FileSource:
         return self._masked(line, self._seq + 1)
 
     def _masked(self, body: bytes, number: int) -> AnyEvent:
-        return masked_event(body, lambda masked: self._mask(masked, f"event {number}"))
+        return masked_event(body, self._masks(f"event {number}"), self._names)
+
+    def _masks(self, where: str) -> Callable[[bytes], bytes]:
+        return lambda data: self._mask(data, where)
 
 
 READ = 262_144
@@ -263,9 +274,13 @@ class JournalSource:
         return [views.put(self._masked(one)) for one in events if self._part.has(one) and not views.is_given(one.head)]
 
     def _masked(self, stored: StoredEvent) -> AnyEvent:
-        event = masked_event(stored.body, lambda body: self._redaction.mask(body, stored.seq))
+        redaction = self._redaction
+        event = masked_event(stored.body, lambda body: redaction.mask(body, stored.seq), redaction.names)
         event.seq = stored.seq
         return event
+
+    def _masked_output(self, data: bytes, seq: int | None) -> bytes:
+        return masked_output(data, lambda body: self._redaction.mask(body, seq), self._redaction.names)
 
     async def _bodies_of(self, event: AnyEvent) -> dict[str, ExportedBody]:
         found: dict[str, ExportedBody] = {}
@@ -274,6 +289,20 @@ class JournalSource:
                 continue
             data = await whole_body(self._journal, output_id)
             if data is not None:
-                masked = await anyio.to_thread.run_sync(self._redaction.mask, data, event.seq)
+                masked = await anyio.to_thread.run_sync(self._masked_output, data, event.seq)
                 found[output_id] = ExportedBody(masked, mime_type)
         return found
+
+
+async def learn_names(journal: Journal, session: str, names: Anonymizer) -> None:
+    """Learn the names in a session, of `MAX_BYTES` of its events. Raises `JournalError`."""
+    reached, left, wanted = journal.oldest - 1, MAX_BYTES, Filter(session=(session,))
+    while reached < journal.latest and left > 0:
+        events, reached = await journal.read(reached, wanted, up_to=journal.latest, max_bytes=READ)
+        left -= sum(len(one.body) for one in events)
+        await anyio.to_thread.run_sync(_learn, names, events)
+
+
+def _learn(names: Anonymizer, events: list[StoredEvent]) -> None:
+    for one in events:
+        names.learn(one.body)

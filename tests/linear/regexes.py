@@ -31,10 +31,15 @@ EXAMPLES: dict[str, tuple[str | bytes, ...]] = {
     "cli/schema/model.py": (r"\boutput_id\b",),
     "traces/recording/secret_rules.py": (rb"(?:g(?=hp|ho|sk)|p(?=assw|at))", rb"pat[A-Za-z0-9]{12}"),
     "daemon/show/tools/search.py": (r"alpha|beta|a\.b",),
+    "daemon/export/anonymity.py": (
+        r"(?<![\w.-])/data/alice(?![\w-])",
+        r"(?:(?<![^\W_])|(?<=\\[bfnrt]))(?:(?P<login>alice[\W_]{1,3}smith|bob)@(?P<at>box|db)|(?P<user>bob))(?![^\W_])",
+    ),
     "traces/recording/redact.py": (r"(?<![\w-])(?:alice|workstation-12|a\.b)(?![\w-])",),
 }
 OF_TABLES: dict[str, tuple[str, ...]] = {
     # Patterns that are in tables have no names by which their use is found.
+    "daemon/export/anonymity.py": ("finditer", "sub"),
     "daemon/taps/follow/stores.py": ("fullmatch",),
     "daemon/web/http/logins.py": ("search",),
     "normalizers/dialects/acp/inputs.py": ("match", "fullmatch"),

@@ -18,10 +18,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute
 
+from tooltap.daemon.export.anonymity import Anonymizer, ReplacedName
 from tooltap.daemon.export.html import ExportedPage
 from tooltap.daemon.export.markdown import MarkdownPage
 from tooltap.daemon.export.redaction import Example, Redaction, masked_title
-from tooltap.daemon.export.source import Batch, Bodies, DamagedRange, ExportedPart, Exporter, JournalSource
+from tooltap.daemon.export.source import Batch, Bodies, DamagedRange, ExportedPart, Exporter, JournalSource, learn_names
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.sessions.listing import name_of
@@ -51,6 +52,8 @@ READ = 262_144
 """Bytes of events that one read of the journal returns."""
 TURNS = 2_000
 """Maximum number of turns to choose from."""
+NAMES = 200
+"""Maximum number of replaced names that the page lists."""
 
 Number = Annotated[int, msgspec.Meta(ge=1, le=NEWEST)]
 
@@ -65,11 +68,13 @@ class ShareQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
     """`from` to `to`: a range of `seq`."""
     content: Literal["all", "conversation"] = "all"
     redact: Literal["yes", "no"] = "yes"
+    anonymous: Literal["yes", "no"] = "no"
 
     @property
     def given(self) -> dict[str, Any]:
         """Values that are not the defaults, for the query of an address."""
-        return {name: value for name, value in msgspec.to_builtins(self).items() if value not in (None, "all", "yes")}
+        defaults = msgspec.to_builtins(ShareQuery())
+        return {name: value for name, value in msgspec.to_builtins(self).items() if value != defaults[name]}
 
 
 class _Masked(NamedTuple):
@@ -93,6 +98,8 @@ class _Preview(NamedTuple):
     first: AnyEvent | None
     last: AnyEvent | None
     masked: list[_Masked]
+    replaced: list[ReplacedName]
+    """Names, at most `NAMES`."""
     left_out: int
     """Number of images and long outputs that are too large."""
     remark: str
@@ -113,6 +120,12 @@ def export_url(session: str, form: Form, query: ShareQuery) -> str:
 def routes(services: Services, logins: Logins) -> list[BaseRoute]:
     journal = services.journal
 
+    async def redaction_of(session: str, query: ShareQuery) -> Redaction:
+        names = Anonymizer.of_this_machine() if query.anonymous == "yes" else None
+        if names is not None:
+            await learn_names(journal, session, names)
+        return Redaction(masks=query.redact == "yes", names=names)
+
     async def share(request: Request) -> Response:
         session, query = request.path_params["session"], query_of(request, ShareQuery)
         title = name_of(await known_row_of(journal, session))
@@ -126,7 +139,7 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
             title=title,
             query=query,
             turns=turns,
-            preview=await _preview(journal, session, title, _within(turns, query)),
+            preview=await _preview(journal, session, title, _within(turns, query), await redaction_of(session, query)),
             files=[_File(name, url, ABOUT[form]) for form, name, url in links],
         )
 
@@ -136,7 +149,7 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
             title = name_of(await known_row_of(journal, session))
             has_turns = query.from_turn is not None or query.to_turn is not None
             part = _within(await _turns_of(journal, session) if has_turns else [], query)
-            return await download(journal, session, title, form, part, Redaction(masks=query.redact == "yes"))
+            return await download(journal, session, title, form, part, await redaction_of(session, query))
 
         return answer
 
@@ -178,10 +191,10 @@ async def _turns_of(journal: Journal, session: str) -> list[TurnOfSession]:
     return turns.all
 
 
-async def _preview(journal: Journal, session: str, title: str, part: ExportedPart) -> _Preview:
+async def _preview(journal: Journal, session: str, title: str, part: ExportedPart, redaction: Redaction) -> _Preview:
     """Summarize the HTML file, which contains more than the Markdown file."""
-    bodies, redaction = bodies_for("html"), Redaction()
-    masked_title(title, redaction.mask)
+    bodies = bodies_for("html")
+    masked_title(title, redaction.mask, redaction.names)
     source = JournalSource(journal, session, part, bodies, redaction)
     kinds: Counter[type[Event]] = Counter()
     turns = Turns()
@@ -202,7 +215,8 @@ async def _preview(journal: Journal, session: str, title: str, part: ExportedPar
         (sum(turn.failed for turn in turns.all), "error"),
     )
     shown = [counted(number, word) for number, word in counts if number]
-    return _Preview(kinds.total(), shown, first, last, masked, bodies.left_out, remark)
+    replaced = [] if redaction.names is None else redaction.names.replaced[:NAMES]
+    return _Preview(kinds.total(), shown, first, last, masked, replaced, bodies.left_out, remark)
 
 
 def bodies_for(form: Form) -> Bodies:
@@ -216,7 +230,7 @@ async def download(
     """Stream the file. An error on the way ends the connection, so that no browser keeps half a file as a whole one.
     Raises `WebError` if there is nothing to send, and `JournalError`."""
     bodies = bodies_for(form)
-    masked = masked_title(title, redaction.mask)
+    masked = masked_title(title, redaction.mask, redaction.names)
     page: Exporter
     page = MarkdownPage(masked, bodies=bodies) if form == "md" else ExportedPage(masked, level="summary", bodies=bodies)
     source = JournalSource(journal, session, part, bodies, redaction)
@@ -234,7 +248,7 @@ async def download(
         yield await anyio.to_thread.run_sync(rendered, first)
         async for batch in batches:
             yield await anyio.to_thread.run_sync(rendered, batch)
-        remarks = [redaction.remark(), *([CUT] if source.is_cut else [])]
+        remarks = [*redaction.remarks(), *([CUT] if source.is_cut else [])]
         yield await anyio.to_thread.run_sync(lambda: page.end(*remarks))
 
     name = quote(f"{stream_name(f'{session}.{form}')}.{form}", safe="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 
 import pytest
 
@@ -101,6 +102,39 @@ def test_secrets_stay_only_where_that_is_chosen(browser: Browser) -> None:
     assert SECRET in html
     assert "Secrets are not masked in this file." in html
     assert browser.get(f"{SESSION}/export.html?redact=maybe").status == 400
+
+
+@pytest.mark.parametrize("form", ["HTML", "Markdown"])
+def test_names_are_replaced_where_that_is_chosen(form: str, daemon: Running, browser: Browser) -> None:
+    """Also in the title, in a body, and in events before the folder that shows the name to be one."""
+    body = "/home/zoe/src zoe\n" * 100
+    whole = OutputRef(output_id="zoe:1:o1", bytes=len(body), lines=100, mime_type="text/plain")
+    daemon.commit(
+        commit(
+            event(Message, role="user", text="zoe, write to zoe@corp.io"),
+            call("1", input={"command": "ls"}),
+            OutputChunk("zoe:1:o1", 0, body.encode(), "text/plain"),
+            result("1", output={"stdout": body[:30]}, outputs={"/output/stdout": whole}),
+            event(SessionEvent, state="started", title="Ask zoe", cwd="/home/zoe/src"),
+        )
+    )
+
+    page = shown(browser, f"{SESSION}/share?anonymous=yes")
+    text = download(browser, files(page)[form]).body.decode()
+    part = download(browser, f"{SESSION}/export.html?anonymous=yes&to=1").body.decode()
+    named = download(browser, files(shown(browser, f"{SESSION}/share"))[form]).body.decode()
+
+    data = b"".join(map(b64decode, re.findall(r"base64,([A-Za-z0-9+/=]+)", text)))
+    assert "zoe" not in text + part
+    assert b"zoe" not in data
+    assert (b"~/src user-2" in data) == (form == "HTML")
+    assert "Ask user-2" in text
+    assert "zoe" in named
+    rows = [[cell.text for cell in row.all("td")] for row in page.one("table", class_="names").all("tr")[1:]]
+    assert ["email-1", "1"] in rows
+    assert [row[0] for row in rows] == ["~", "email-1", "user-2"]
+    assert page.one("input", name="anonymous").attributes["checked"] is not None
+    assert "--anonymous" in page.one("section", id="files").text
 
 
 @pytest.mark.usefixtures("stored")
