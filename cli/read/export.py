@@ -243,11 +243,11 @@ def _write_page(page: _Page, *, options: _Options) -> str | None:
     title = Path(page.source).stem if page.session is None else page.session.get("title") or what
     names = Anonymizer.of_this_machine() if options.anonymous else None
     with _OutputFile(page.path, discards=options.preview) as file:
-        if page.session is not None:
+        if (row := page.session) is not None:
             if names is not None:
                 run_client(lambda: _learn_names(names, what, options.socket))
             exported = _exported(masked_title(title, mask_title, names), options, bodies)
-            run_client(lambda: _write_session(exported, file, what, options.socket, bodies, masking, names))
+            run_client(lambda: _write_session(exported, file, row, options.socket, bodies, masking, names))
             missing = f"session {what!r} has no events any more"
         else:
             with _readable(), _read_twice(page.source, names) as chunks:
@@ -373,7 +373,7 @@ class _OutputFile:
 async def _write_session(
     page: Exporter,
     file: _OutputFile,
-    session: str,
+    session: dict[str, Any],
     socket: Path | None,
     bodies: Bodies,
     masking: Masking,
@@ -381,27 +381,40 @@ async def _write_session(
 ) -> None:
     from tooltap.daemon.client.asynchronous import connect, subscribe
     from tooltap.daemon.export.redaction import masked_event
+    from tooltap.daemon.export.source import MissingRange
     from tooltap.daemon.views.select import LaterViews
     from tooltap.protocol.events import ToolUpdate, decode
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.frames import Gap
 
-    wanted, views = Filter(session=(session,)), LaterViews()
-    updates = Filter(session=(session,), kind=("tool-update",))
+    wanted, views = Filter(session=(session["session"],)), LaterViews()
+    updates = Filter(session=(session["session"],), kind=("tool-update",))
     async with subscribe(after="start", filter=updates, follow=False, path=socket) as items:
         async for item in items:
             if isinstance(item, bytes) and isinstance(event := decode(item), ToolUpdate) and event.display is not None:
                 views.note(masked_event(item, partial(masking.mask, where=f"event {event.seq}"), names))
-    async with connect(socket) as client, subscribe(after="start", filter=wanted, follow=False, path=socket) as items:
+    deleted: MissingRange | None = None
+    """What retention has deleted of all sessions."""
+    has_begun = False
+    async with connect(socket) as client, subscribe(after=0, filter=wanted, follow=False, path=socket) as items:
         async for item in items:
             if isinstance(item, bytes):
                 if views.is_given(event := decode(item)):
                     continue
                 event = views.put(masked_event(item, partial(masking.mask, where=f"event {event.seq}"), names))
+                if deleted is not None and event.seq is not None and session["firstSeq"] < event.seq:
+                    missing = MissingRange(session["firstSeq"], min(deleted.last, event.seq - 1), is_deleted=True)
+                    warn(missing.sentence)
+                    page.add_gap(missing)
+                deleted, has_begun = None, True
                 file.write(page.add(event, await _fetch_bodies(client, event, bodies, masking, names)))
-            elif isinstance(item, Gap) and item.reason == "corrupt":
-                warn(f"events {item.from_} to {item.to} are damaged in the journal")
-                if note := page.add_gap(item.from_, item.to):
+            elif isinstance(item, Gap):
+                missing = MissingRange(item.from_, item.to, is_deleted=item.reason == "retention")
+                if missing.is_deleted and not has_begun:
+                    deleted = missing
+                    continue
+                warn(missing.sentence)
+                if note := page.add_gap(missing):
                     file.write(note)
 
 

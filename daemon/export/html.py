@@ -25,7 +25,7 @@ import msgspec
 from jinja2 import Environment
 from markupsafe import Markup
 
-from tooltap.daemon.export.source import Bodies, ExportedBody
+from tooltap.daemon.export.source import Bodies, ExportedBody, MissingRange
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.show.blocks import IMAGES, CallOfResult, Level, RenderContext
 from tooltap.daemon.show.markup import code_css, environment
@@ -74,13 +74,13 @@ class ExportedPage:
             self._held += len(fragment.body)
         return str(begun + self._written(HELD_CARDS, HELD_BYTES))
 
-    def add_gap(self, first: int, last: int) -> str:
-        """Note that events are damaged, and return the HTML to write next."""
-        gap = _template("gap.html", first=first, last=last)
+    def add_gap(self, gap: MissingRange) -> str:
+        """Note that events are missing, and return the HTML to write next."""
+        note = _template("gap.html", sentence=gap.sentence)
         if not self._events:
-            self._gaps += gap
+            self._gaps += note
             return ""
-        return str(self._written(0, 0) + gap)
+        return str(self._written(0, 0) + note)
 
     def end(self, *remarks: str) -> str:
         """Return the rest of the HTML. Without events there is no page. `remarks`: remarks on the file."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tooltap.daemon.export.source import Bodies, ExportedBody
+from tooltap.daemon.export.source import Bodies, ExportedBody, MissingRange
 from tooltap.daemon.formats import counted
 from tooltap.daemon.show.bodies import is_hidden
 from tooltap.daemon.show.markup import clock, product
@@ -76,14 +76,13 @@ class MarkdownPage:
             self._add(event)
         return begun + self._written(HELD)
 
-    def add_gap(self, first: int, last: int) -> str:
-        """Note that events are damaged, and return the Markdown to write next."""
-        what = f"Event {first:,} is" if first == last else f"Events {first:,} to {last:,} are"
-        gap = f"*{what} damaged in the journal.*\n\n"
+    def add_gap(self, gap: MissingRange) -> str:
+        """Note that events are missing, and return the Markdown to write next."""
+        note = f"*{gap.sentence}*\n\n"
         if not self._events:
-            self._gaps += gap
+            self._gaps += note
             return ""
-        return self._written(0) + gap
+        return self._written(0) + note
 
     def end(self, *remarks: str) -> str:
         """Return the rest of the Markdown. Without events there is no file. `remarks`: remarks on the file."""

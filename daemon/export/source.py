@@ -23,7 +23,8 @@ import msgspec
 
 from tooltap.daemon.export.anonymity import Anonymizer
 from tooltap.daemon.export.redaction import Redaction, masked_event, masked_output
-from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
+from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.views.select import LaterViews, whole_body
 from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
@@ -57,15 +58,32 @@ class Bodies:
         return False
 
 
+class MissingRange(NamedTuple):
+    """Events that are missing: from a first to a last `seq`, inclusive. Some may be of the session."""
+
+    first: int
+    last: int
+    is_deleted: bool = False
+    """Whether retention has deleted them; else they are damaged in the journal."""
+
+    @property
+    def sentence(self) -> str:
+        if self.is_deleted and self.first < self.last:
+            return f"Events between {self.first:,} and {self.last:,} were not kept."
+        if self.is_deleted:
+            return f"Event {self.first:,} was not kept."
+        what = f"Event {self.first:,} is" if self.first == self.last else f"Events {self.first:,} to {self.last:,} are"
+        return f"{what} damaged in the journal."
+
+
 class Exporter(Protocol):
     """A format of exported files. Each method returns the text to write next."""
 
     def add(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> str:
         """Add an event with a `seq`. `bodies`: the output bodies to which it refers that have room, by output id."""
 
-    def add_gap(self, first: int, last: int) -> str:
-        """Note that the events from `first` to `last`, two `seq`, are damaged. Before the first event the text is
-        empty, and comes with that event's."""
+    def add_gap(self, gap: MissingRange) -> str:
+        """Note that events are missing. Before the first event the text is empty, and comes with that event's."""
 
     def end(self, *remarks: str) -> str:
         """Complete the file. `remarks`: sentences on it, such as how many secrets are masked."""
@@ -193,14 +211,7 @@ MAX_BYTES = 67_108_864
 CONVERSATION = ("message", "turn")
 
 
-class DamagedRange(NamedTuple):
-    """Events that are damaged in the journal: from a first to a last `seq`, inclusive. Some may be of the session."""
-
-    first: int
-    last: int
-
-
-Batch: TypeAlias = list[tuple[AnyEvent, dict[str, ExportedBody]] | DamagedRange]
+Batch: TypeAlias = list[tuple[AnyEvent, dict[str, ExportedBody]] | MissingRange]
 """In order. The first batch has an event."""
 
 
@@ -237,6 +248,7 @@ class JournalSource:
         views = await self._later_views(reached)
         batch: Batch = []
         has_begun = False
+        expired = self._journal.last_expired
         while reached < last:
             begun = reached
             events, reached = await self._journal.read(reached, self._wanted, up_to=last, max_bytes=READ)
@@ -245,17 +257,35 @@ class JournalSource:
                 self.is_cut = True
                 return
             decoded = await anyio.to_thread.run_sync(self._decoded, events, views)
-            gaps = deque(self._journal.corrupt.within(begun + 1, reached))
+            gaps = deque(MissingRange(*gap) for gap in self._journal.corrupt.within(begun + 1, reached))
             self.is_damaged = self.is_damaged or bool(gaps)
+            if has_begun and max(expired, begun) < self._journal.last_expired:  # deleted meanwhile
+                expired = self._journal.last_expired
+                batch.append(MissingRange(begun + 1, min(expired, reached), is_deleted=True))
+            if not has_begun and decoded and (gap := await self._deleted(decoded[0].seq or 0)) is not None:
+                batch.append(gap)
             for event in decoded:
-                while gaps and gaps[0][0] < (event.seq or 0):
-                    batch.append(DamagedRange(*gaps.popleft()))
+                while gaps and gaps[0].first < (event.seq or 0):
+                    batch.append(gaps.popleft())
                 batch.append((event, await self._bodies_of(event)))
-            batch += [DamagedRange(*gap) for gap in gaps]
+            batch += gaps
             has_begun = has_begun or bool(decoded)
             if has_begun and batch:
                 yield batch
                 batch = []
+
+    async def _deleted(self, first: int) -> MissingRange | None:
+        """What retention has deleted at the beginning of the session, if the part has it. `first`: `seq` of the first
+        event that is left."""
+        wanted = SessionFilter(session=self._wanted.session)
+        for row in await self._journal.sessions(limit=1, wanted=wanted):
+            begun, last = max(row["firstSeq"], self._part.first), min(self._journal.last_expired, first - 1)
+            try:
+                if begun <= last and await self._journal.event(row["firstSeq"]) is None:
+                    return MissingRange(begun, last, is_deleted=True)
+            except CorruptError:
+                pass  # it is named as such
+        return None
 
     async def _later_views(self, reached: int) -> LaterViews:
         """Read the views that commands made of results, also those after the last event of the part."""

@@ -320,16 +320,6 @@ def test_events_in_a_gap_are_not_missed(true: Record) -> None:
     assert check(record) == []
 
 
-def test_an_export_lacks_what_retention_took(true: Record) -> None:
-    record = copy.deepcopy(true)
-    export_less(record)
-    record.stored.events.pop(0)
-    record.stored.gaps.append((1, 1))
-    record.subscribers[0].received.gaps.append((1, 1))
-    record.searches.clear()
-    assert check(record) == []
-
-
 def test_a_killed_publisher_knows_what_was_acknowledged(tmp_path: Path) -> None:
     record = tmp_path / "publisher.jsonl"
     one = Published(7, 100, 40, ended=False)

@@ -22,6 +22,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from tooltap.daemon.did_you_mean import similar
+from tooltap.daemon.export.source import MissingRange
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
 from tooltap.daemon.sessions.listing import (
     STATUSES,
@@ -350,11 +351,10 @@ class _Page:
         journal = self._services.journal
         found = await section_of(journal, self._fragments, query.selection, page, also, self._bounds, level_of)
         rows = Rows(is_quiet=not query.kind, is_open=query.selection.is_searched, at=getattr(query, "at", None))
-        gaps = journal.corrupt.within(page.first, page.last)
-        notes = [RowHtml(last, template("gap.html", first=first, last=last)) for first, last in gaps]
+        gaps = [MissingRange(*gap) for gap in journal.corrupt.within(page.first, page.last)]
+        notes = [RowHtml(gap.last, template("gap.html", sentence=gap.sentence)) for gap in gaps]
         if (deleted := await self._deleted(page, query)) is not None:
-            first, last = deleted
-            notes.append(RowHtml(first, template("not_kept.html", first=first, last=last)))
+            notes.append(RowHtml(deleted.first, template("gap.html", sentence=deleted.sentence)))
 
         def rendered() -> Markup:
             cards = _with_notes(rows.of(nest(found.fragments, found.states, found.parents)), notes)
@@ -362,8 +362,8 @@ class _Page:
 
         return await anyio.to_thread.run_sync(rendered)
 
-    async def _deleted(self, page: Page, query: SelectionQuery) -> tuple[int, int] | None:
-        """Return the first and last `seq` between which retention has deleted events, if this is the journal's oldest
+    async def _deleted(self, page: Page, query: SelectionQuery) -> MissingRange | None:
+        """Return the range in which retention has deleted events, if this is the journal's oldest
         page. Of a session only if its first event is among them: it has a note of what it has lost, not others."""
         journal = self._services.journal
         first, last = 1, min(journal.last_expired, page.last)
@@ -379,7 +379,7 @@ class _Page:
                     return None
             except CorruptError:  # this has a note
                 return None
-        return first, last
+        return MissingRange(first, last, is_deleted=True)
 
 
 def _of_session(waiting: Sequence[Waiting], session: str) -> list[Waiting]:

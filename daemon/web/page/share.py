@@ -22,7 +22,7 @@ from tooltap.daemon.export.anonymity import Anonymizer, ReplacedName
 from tooltap.daemon.export.html import ExportedPage
 from tooltap.daemon.export.markdown import MarkdownPage
 from tooltap.daemon.export.redaction import Example, Redaction, masked_title
-from tooltap.daemon.export.source import Batch, Bodies, DamagedRange, ExportedPart, Exporter, JournalSource, learn_names
+from tooltap.daemon.export.source import Batch, Bodies, ExportedPart, Exporter, JournalSource, MissingRange, learn_names
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.sessions.listing import name_of
@@ -200,7 +200,7 @@ async def _preview(journal: Journal, session: str, title: str, part: ExportedPar
     turns = Turns()
     first = last = None
     async for batch in source:
-        events = [one[0] for one in batch if not isinstance(one, DamagedRange)]
+        events = [one[0] for one in batch if not isinstance(one, MissingRange)]
         for event in events:
             kinds[type(event)] += 1
             turns.add(event)
@@ -242,7 +242,7 @@ async def download(
         raise WebError(404, "not-found", "no event of the session is in this part")
 
     def rendered(batch: Batch) -> str:
-        return "".join([page.add_gap(*one) if isinstance(one, DamagedRange) else page.add(*one) for one in batch])
+        return "".join([page.add_gap(one) if isinstance(one, MissingRange) else page.add(*one) for one in batch])
 
     async def written() -> AsyncIterator[str]:
         yield await anyio.to_thread.run_sync(rendered, first)

@@ -7,6 +7,7 @@ from base64 import b64decode
 
 import pytest
 
+from tests.cli.command import here
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, Response
@@ -246,3 +247,22 @@ def test_nothing_that_is_cut_within_a_secret_gets_out(daemon: Running, browser: 
     html = download(browser, files(page)["HTML"]).body.decode()
     drawn = parse(html.partition("\n")[2]).one("svg")
     assert any("curl -H 'Authorization: Bearer [masked" in title for title in drawn.texts("title"))
+
+
+@pytest.mark.parametrize("form", ["html", "md"])
+def test_file_says_what_retention_has_deleted(daemon: Running, browser: Browser, form: str) -> None:
+    daemon.commit(commit(message("old", "o"), stream="o", state="ended", updated=1))
+    daemon.commit(commit(message("other", "t", session="session-2"), stream="t"))
+    daemon.commit(commit(message("kept"), message("kept, too")))
+    assert "not kept" not in download(browser, f"{SESSION}/export.{form}").body.decode()
+    daemon.expire(2)
+
+    note = "Event 1 was not kept."
+    text = download(browser, f"{SESSION}/export.{form}").body.decode()
+    assert text.index(note) < text.index("kept, too")
+    assert "not kept" not in download(browser, f"{SESSION}/export.{form}?from=3").body.decode()
+    assert "not kept" not in browser.get(f"/sessions/session-2/export.{form}").body.decode()
+    for session, said in (("session-1", f"tooltap: {note}\n"), ("session-2", "")):
+        finished = here("export", "--socket", daemon.path, f"--{'markdown' if form == 'md' else form}", session)
+        assert (finished.returncode, finished.stderr.decode()) == (0, said)
+        assert (note in finished.stdout.decode()) == bool(said)

@@ -1,0 +1,36 @@
+"""What an export of a session says of events that retention deletes while they are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.events import commit, message
+from tooltap.daemon.export import source as source_module
+from tooltap.daemon.export.redaction import Redaction
+from tooltap.daemon.export.source import Bodies, ExportedPart, JournalSource, MissingRange
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_is_deleted_meanwhile_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = await SqliteJournal.open(tmp_path / "journal.db")
+    monkeypatch.setattr(source_module, "READ", 1)  # one event at a time
+    await journal.commit(commit(message("first")))
+    await journal.commit(commit(message("old", "o"), message("old", "o"), stream="o", state="ended", updated=1))
+    await journal.commit(commit(message("last", "p"), stream="p"))
+    source = JournalSource(journal, "session-1", ExportedPart(), Bodies(0, 0), Redaction())
+    batches = aiter(source)
+    found = [*await anext(batches)]
+    await journal.expire(2)
+
+    found += [one async for batch in batches for one in batch]
+    await journal.close()
+
+    assert [one if isinstance(one, MissingRange) else one[0].seq for one in found] == [
+        1,
+        MissingRange(2, 3, is_deleted=True),
+        4,
+    ]
