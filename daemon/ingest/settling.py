@@ -57,7 +57,7 @@ class Settling:
                     await self._settle(stream)
                     self._trouble.end()
                 except Exception as error:
-                    if _is_of_journal(error):
+                    if is_of_journal(error):
                         self._trouble.begin(str(error))
                         self.add(stream)
                         continue
@@ -71,6 +71,6 @@ class Settling:
         return self._heap[0][0] if self._heap else None
 
 
-def _is_of_journal(error: Exception) -> bool:
+def is_of_journal(error: Exception) -> bool:
     """Whether the journal cannot be written now, and may be later: the disk is full, for example."""
     return isinstance(error, JournalError) and not isinstance(error, CorruptError | UnstorableError)

@@ -37,7 +37,7 @@ from tooltap.daemon.ingest.live_stream import (
     masked_prompt,
 )
 from tooltap.daemon.ingest.offload import Offload
-from tooltap.daemon.ingest.settling import Settling
+from tooltap.daemon.ingest.settling import Settling, is_of_journal
 from tooltap.daemon.ingest.unstored import Unstored
 from tooltap.daemon.journal.interface import (
     Commit,
@@ -133,6 +133,9 @@ class Streams:
         self._limits = limits
         self._snapshot_bytes = snapshot_bytes
         self._suspend_timeout_ms = suspend_timeout_ms
+        self._unclosed = Trouble(
+            _log, "suspended streams cannot be closed; it is tried again", "suspended streams are closed again"
+        )
         self._max_streams = max_streams
         self._clock = clock
         self._drift = drift
@@ -318,15 +321,27 @@ class Streams:
         closed = 0
         for stream in await self._journal.abandoned(deadline):
             with contained("a suspended stream could not be closed", stream=stream):
-                async with self._lock(stream):
-                    stored = await self._journal.load_stream(stream)
-                    if stored is None or (stored.info.asked_dialect == HOOKS and stored.info.updated > dialogs):
-                        continue
-                    if stored.info.updated <= deadline and stream not in self.connections:
-                        with suppress(StreamConflictError):  # another daemon has resumed it
-                            await self._close(stored, "suspended-too-long")
-                            closed += 1
+                try:
+                    closed += await self._close_if_overdue(stream, deadline, dialogs)
+                    self._unclosed.end()
+                except JournalError as error:
+                    if not is_of_journal(error):
+                        raise
+                    self._unclosed.begin(str(error))
         return closed
+
+    async def _close_if_overdue(self, stream: str, deadline: int, dialogs: int) -> bool:
+        async with self._lock(stream):
+            stored = await self._journal.load_stream(stream)
+            if stored is None or (stored.info.asked_dialect == HOOKS and stored.info.updated > dialogs):
+                return False
+            if stored.info.updated > deadline or stream in self.connections:
+                return False
+            try:
+                await self._close(stored, "suspended-too-long")
+            except StreamConflictError:  # another daemon has resumed it
+                return False
+            return True
 
     async def suspend_all(self) -> None:
         """At shutdown: commit what was received, and send every publisher its position."""

@@ -37,6 +37,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
                 result("c", output=OUTPUT, assistant_view="unknown"),
                 result("c", output=OUTPUT, silent=True),
                 result("c", output=OUTPUT, display=PICTURE),
+                state="ended",
             )
         )
         yield one

@@ -9,8 +9,9 @@ import anyio
 import pytest
 
 from tests.daemon.publishing import NOW, TIMEOUT, Clock, Publisher, daemon, events, journal_of, publish, streams_on
-from tooltap.daemon.journal.interface import Commit, JournalError, StoredStream
+from tooltap.daemon.journal.interface import Commit, Committed, JournalError, StoredStream
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.system.logs import faults
 from tooltap.protocol.frames import Ack, Done, ErrorFrame, FrameError, Ingesting, Suspended
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
@@ -230,6 +231,27 @@ async def test_publisher_can_return_after_a_journal_failure(slow: Gate) -> None:
 
 
 # -- abandoned streams, ends by other clients, shutdown -------------------------------------------------------------
+
+
+async def test_abandoned_stream_is_closed_once_the_journal_can_be_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    async with daemon(path, clock, suspend_timeout_ms=1_000) as streams:
+        publisher = await publish(streams, "left")
+        await publisher.lines(CALL)
+        await publisher.ingest.finish()
+        clock.now += 2_000
+
+        async def refuse(_: Commit) -> Committed:
+            raise JournalError("database or disk is full")
+
+        with monkeypatch.context() as full:
+            full.setattr(journal_of(streams), "commit", refuse)
+            assert await streams.close_overdue() == 0
+            assert await streams.close_overdue() == 0
+        assert await streams.close_overdue() == 1
+        assert faults.counts == {}
 
 
 async def test_abandoned_stream_is_closed(path: Path) -> None:

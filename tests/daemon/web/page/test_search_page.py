@@ -118,7 +118,6 @@ def test_older_hits_are_a_link(common: tuple[Running, Browser]) -> None:
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("", "Finds words in messages"),
         ("text=nowhere", "Nothing found for “nowhere”: of long texts only the beginning and the end are searched."),
         ("text=needle+nowhere", "Nothing found for all of “needle nowhere”: of long texts only the beginning"),
         ("text=needle&agent=codex", "No hit matches these filters. Without them there are 6 hits."),
@@ -130,7 +129,7 @@ def test_an_empty_result_says_why(three: Browser, query: str, sentence: str) -> 
 
 
 def _tag(query: str) -> str:
-    return "p" if not query or "%3F" in query else "div"
+    return "p" if "%3F" in query else "div"
 
 
 def test_without_an_index_the_page_says_so(tmp_path: Path) -> None:
