@@ -23,6 +23,8 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from tooltap.normalizers.catalog.registry import agents
+
 HOME = "~"
 MAX_NAMES = 200
 """Names of users that are learned, and names of hosts. A name that comes later stays, except in paths."""
@@ -42,7 +44,7 @@ COMMON = frozenset(
         # accounts of systems, images and services
         "admin administrator ansible app apps build builder ci circleci cloud coder codespace container"
         " debian default deploy dev developer docker ec2 fedora git github gitlab gitpod guest jenkins linux"
-        " local login mac mysql nginx nobody node none ops owner pi postgres private prod public redis root"
+        " local login mac mysql nginx nobody node none ops owner postgres private prod public redis root"
         " runner sandbox server service shared site sudo system test tester tests tmp ubuntu user username"
         " users vagrant vscode web work worker workspace www",
         # folders that a web site has below /home
@@ -50,9 +52,9 @@ COMMON = frozenset(
         " profile settings",
         # hosts
         "desktop gateway host laptop local localdomain localhost machine",
-        # agents
-        "claude cline codex continue copilot cursor droid gemini happier kimi mistral openai opencode qwen"
-        " tooltap vibe",
+        # what agents and their vendors are called
+        *agents(),
+        "continue cursor happier mistral openai tooltap",
         # names of people that are words
         "art august bill chip crystal dale dan dash dean dot drew earl faith frank gene glen grace grant guy"
         " heath hope jack jade joy june king lance lee mark max may miles min pat penny ray rich rob rose ruby"
