@@ -150,7 +150,11 @@ class Ledger:
         self.responses: dict[tuple[str, str], list[str]] = {}
         """Session and permission -> the outcomes in the journal."""
         self.wrong: list[str] = []
-        self._ids: set[str] = set()
+        self.again: list[tuple[int, int, str]] = []
+        """Two `seq` of one event, and its id: a file that grows after its session was deleted is read again."""
+        self._ids: dict[str, int] = {}
+        self._read_again: set[str] = set()
+        """Streams of such events."""
         self._decode = msgspec.json.Decoder(_Event).decode
 
     def add(self, raw: bytes) -> None:
@@ -163,11 +167,16 @@ class Ledger:
         self.crc.append(zlib.crc32(raw))
         self.kind.append(self.kinds.setdefault(one.kind, len(self.kinds)))
         self.session.append(self.sessions.setdefault(one.session, len(self.sessions)))
-        if one.id in self._ids:
-            self.wrong.append(f"event {one.id} is in the journal twice; again as {one.seq}")
-        self._ids.add(one.id)
         tally = self.tallies.setdefault(one.session, Tally())
-        if one.line < tally.last.get(one.stream, 0) and one.code not in OF_DISPATCHES:
+        if (earlier := self._ids.get(one.id)) is not None:
+            self.again.append((earlier, one.seq, one.id))
+            self._read_again.add(one.stream)
+            self._ids[one.id] = one.seq
+            tally.seqs.append(one.seq)
+            return
+        self._ids[one.id] = one.seq
+        is_behind = one.line < tally.last.get(one.stream, 0) and one.stream not in self._read_again
+        if is_behind and one.code not in OF_DISPATCHES:
             self.wrong.append(f"event {one.seq}: line {one.line} of {one.stream} is out of order")
         tally.last[one.stream] = max(one.line, tally.last.get(one.stream, 0))
         tally.seqs.append(one.seq)
@@ -218,7 +227,7 @@ def check(record: Record) -> list[str]:
 def check_with(record: Record, ledger: Ledger) -> list[str]:
     parts = {
         "actor": record.wrong,
-        "journal": ledger.wrong,
+        "journal": [*ledger.wrong, *_twice(record, ledger)],
         "recorder": _recorder(record, ledger),
         "stored": _stored(record, ledger),
         "stream": _streams(record, ledger),
@@ -239,6 +248,13 @@ def check_with(record: Record, ledger: Ledger) -> list[str]:
 
 def _within(seq: int, gaps: list[tuple[int, int]]) -> bool:
     return any(first <= seq <= last for first, last in gaps)
+
+
+def _twice(record: Record, ledger: Ledger) -> Iterator[str]:
+    stored = {seq for seq, _ in record.stored.events}
+    for earlier, seq, name in ledger.again:
+        if earlier in stored:
+            yield f"event {name} is in the journal twice: {earlier} and {seq}"
 
 
 def _recorder(record: Record, ledger: Ledger) -> Iterator[str]:

@@ -320,6 +320,18 @@ def test_events_in_a_gap_are_not_missed(true: Record) -> None:
     assert check(record) == []
 
 
+def test_a_deleted_session_may_be_read_again(true: Record) -> None:
+    record = copy.deepcopy(true)
+    first = record.stored.events[0][0]
+    [told] = [one for one in record.lines if json.loads(one)["seq"] == first]
+    again = json.loads(told) | {"seq": record.latest + 1}
+    record.lines = [*record.lines, json.dumps(again, separators=(",", ":")).encode()]
+    twice = f"journal: event {again['id']} is in the journal twice: {first} and {record.latest + 1}"
+    assert twice in check(record)
+    record.stored.events.pop(0)
+    assert [one for one in check(record) if one.startswith(("journal", "stream"))] == []
+
+
 def test_a_killed_publisher_knows_what_was_acknowledged(tmp_path: Path) -> None:
     record = tmp_path / "publisher.jsonl"
     one = Published(7, 100, 40, ended=False)
