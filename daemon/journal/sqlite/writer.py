@@ -246,6 +246,8 @@ class Writer:
         write_tally(self._connection, tally)
         if isinstance(jobs[0].work, Commit):
             failpoint("before-commit")
+        elif isinstance(step, DeletionStep):
+            failpoint("before-deletion")
         self._connection.execute("COMMIT")
         self._tally, self._mark = (
             tally,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from contextlib import closing
 from random import Random
 
@@ -11,6 +14,7 @@ import pytest
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, NotEndedError, OutputSlice
 from tooltap.daemon.journal.json_lines import archive_lines
+from tooltap.daemon.journal.sqlite.check import check_file
 from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.retention import Plan, candidates, expire_step, size_of_step
@@ -179,11 +183,11 @@ async def test_long_journal_loses_first_what_happened_first(journal: Journal, pi
     assert [(one["session"], one.get("pinned")) for one in await journal.sessions()] == [("old", True)] * pinned
 
 
-async def fill_with_bodies(journal: Journal) -> None:
-    """Four sessions of one event with a body of 300 kB each, the newest read first."""
+async def fill_with_bodies(journal: Journal, size: int = 300_000) -> None:
+    """Four sessions of one event with a body of `size` bytes each, the newest read first."""
     incompressible = Random(2)
     for days, name in ((8, "newest"), (6, "newer"), (4, "older"), (2, "oldest")):
-        body = OutputChunk(f"{name}:1:o0", 0, incompressible.randbytes(300_000), "application/octet-stream")
+        body = OutputChunk(f"{name}:1:o0", 0, incompressible.randbytes(size), "application/octet-stream")
         said = message(name, name, session=name, ts=NOW + days * DAY)
         await journal.commit(commit(body, said, stream=name, state="ended", updated=NOW + 9 * DAY - days, lines=1))
 
@@ -228,6 +232,48 @@ async def test_newer_half_keeps_its_bodies_until_the_older_sessions_are_gone(sql
 
     assert await journal.expire(0, used(journal) - 200_000) == 3
     assert {one["session"] for one in await journal.sessions()} == {"newest"} == await bodies_left(journal)
+
+
+EXPIRE = """
+import sys
+from pathlib import Path
+import anyio
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+
+async def expire():
+    journal = await SqliteJournal.open(Path(sys.argv[1]))
+    await journal.expire(0, int(sys.argv[2]))
+
+anyio.run(expire)
+"""
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+async def test_kill_9_during_removal_of_bodies_loses_nothing_else(sqlite_journal: SqliteJournal, nth: int) -> None:
+    size = 12_000_000  # so much that a step deletes one body
+    await fill_with_bodies(sqlite_journal, size)
+    before, bound = (await sqlite_journal.read(0))[0], used(sqlite_journal) - 15_000_000
+    path = sqlite_journal.path
+    await sqlite_journal.close()
+
+    environment = {**os.environ, "TOOLTAP_FAILPOINT": f"before-deletion:{nth}"}
+    killed = await anyio.run_process(
+        [sys.executable, "-c", EXPIRE, str(path), str(bound)], env=environment, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+
+    assert not list(check_file(path))
+    journal = await SqliteJournal.open(path)
+    try:
+        left = await bodies_left(journal)
+        assert left == {"newest", "newer", "older"} | ({"oldest"} if nth == 1 else set())
+        for name in left:
+            assert len(await whole_body(journal, f"{name}:1:o0")) == size
+        assert await journal.expire(0, bound) == 0
+        assert await bodies_left(journal) == {"newest", "newer"}
+        assert (await journal.read(0))[0] == before
+    finally:
+        await journal.close()
 
 
 async def test_archive_names_the_bodies_that_were_removed(sqlite_journal: SqliteJournal) -> None:
