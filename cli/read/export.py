@@ -404,7 +404,7 @@ async def _write_session(
                 event = views.put(masked_event(item, partial(masking.mask, where=f"event {event.seq}"), names))
                 if deleted is not None and event.seq is not None and session["firstSeq"] < event.seq:
                     missing = MissingRange(session["firstSeq"], min(deleted.last, event.seq - 1), is_deleted=True)
-                    warn(missing.sentence)
+                    warn(missing.words)
                     page.add_gap(missing)
                 deleted, has_begun = None, True
                 file.write(page.add(event, await _fetch_bodies(client, event, bodies, masking, names)))
@@ -413,7 +413,7 @@ async def _write_session(
                 if missing.is_deleted and not has_begun:
                     deleted = missing
                     continue
-                warn(missing.sentence)
+                warn(missing.words)
                 if note := page.add_gap(missing):
                     file.write(note)
 

@@ -67,13 +67,17 @@ class MissingRange(NamedTuple):
     """Whether retention has deleted them; else they are damaged in the journal."""
 
     @property
-    def sentence(self) -> str:
+    def words(self) -> str:
         if self.is_deleted and self.first < self.last:
-            return f"Events between {self.first:,} and {self.last:,} were not kept."
+            return f"events between {self.first:,} and {self.last:,} were not kept"
         if self.is_deleted:
-            return f"Event {self.first:,} was not kept."
-        what = f"Event {self.first:,} is" if self.first == self.last else f"Events {self.first:,} to {self.last:,} are"
-        return f"{what} damaged in the journal."
+            return f"event {self.first:,} was not kept"
+        what = f"event {self.first:,} is" if self.first == self.last else f"events {self.first:,} to {self.last:,} are"
+        return f"{what} damaged in the journal"
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.words.capitalize()}."
 
 
 class Exporter(Protocol):

@@ -262,7 +262,7 @@ def test_file_says_what_retention_has_deleted(daemon: Running, browser: Browser,
     assert text.index(note) < text.index("kept, too")
     assert "not kept" not in download(browser, f"{SESSION}/export.{form}?from=3").body.decode()
     assert "not kept" not in browser.get(f"/sessions/session-2/export.{form}").body.decode()
-    for session, said in (("session-1", f"tooltap: {note}\n"), ("session-2", "")):
+    for session, said in (("session-1", "tooltap: event 1 was not kept\n"), ("session-2", "")):
         finished = here("export", "--socket", daemon.path, f"--{'markdown' if form == 'md' else form}", session)
         assert (finished.returncode, finished.stderr.decode()) == (0, said)
         assert (note in finished.stdout.decode()) == bool(said)
