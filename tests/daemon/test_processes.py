@@ -11,6 +11,7 @@ import pytest
 from tests.daemon.constants import VARIABLE
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT
+from tests.daemon.taps.test_follow_machines import why_not
 
 LINE = json.dumps({"t": 1_700_000_000_000, "dir": "out", "line": "not JSON"}).encode() + b"\n"
 INGEST = b'{"op":"ingest","stream":"s","framing":"tapped","dialect":"claude-stream"}\n'
@@ -97,6 +98,33 @@ def test_second_daemon_on_another_name_of_a_journal_ends(tmp_path: Path) -> None
             assert second.wait() == 1
             assert f"{other} is used by another daemon (pid {first.process.pid})" in second.sentence
             assert f"under its other name {journal}" in second.sentence
+
+
+def test_second_daemon_on_a_link_to_a_journal_ends(tmp_path: Path) -> None:
+    journal, other = tmp_path / "journal.db", tmp_path / "other.db"
+    with DaemonProcess(tmp_path, journal=journal).wait_ready() as first:
+        other.symlink_to(journal)
+        with DaemonProcess(tmp_path / "b", journal=other) as second:
+            assert second.wait() == 1
+            assert f"is used by another daemon (pid {first.process.pid})" in second.sentence
+
+
+def test_second_daemon_on_a_journal_in_a_bound_folder_ends(tmp_path: Path) -> None:
+    """The folder is bound to another place in a namespace of mounts that ends with the second daemon."""
+    if reason := why_not():
+        pytest.skip(reason)
+    folder, bound = tmp_path / "folder", tmp_path / "bound"
+    folder.mkdir()
+    bound.mkdir()
+    bind = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" "$1"; shift; exec "$@"')
+    with (
+        DaemonProcess(tmp_path, journal=folder / "journal.db").wait_ready() as first,
+        DaemonProcess(
+            tmp_path / "b", journal=bound / "journal.db", within=[*bind, str(folder), str(bound)]
+        ) as second,
+    ):
+        assert second.wait() == 1
+        assert f"is used by another daemon (pid {first.process.pid})" in second.sentence
 
 
 def test_streams_resume_after_a_kill(tmp_path: Path) -> None:
