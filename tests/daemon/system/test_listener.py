@@ -8,6 +8,8 @@ import os
 import resource
 import socket
 import stat
+import struct
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -221,6 +223,19 @@ def test_peer_uid() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert peer_uid(ours) == os.geteuid()
+
+
+def test_peer_uid_on_macos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`getsockopt(SOL_LOCAL, LOCAL_PEERCRED)` fills a `struct xucred`: version, user, number of groups, groups."""
+
+    class Connection(socket.socket):
+        def getsockopt(self, *option: int) -> Any:
+            assert option[:2] == (0, 1)
+            return struct.pack("=2Ih2x16I", 0, 501, 1, 20, *[0] * 15)
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with Connection(socket.AF_UNIX) as connection:
+        assert peer_uid(connection) == 501
 
 
 def test_environment_names_the_socket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
