@@ -119,9 +119,7 @@ def test_second_daemon_on_a_journal_in_a_bound_folder_ends(tmp_path: Path) -> No
     bind = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" "$1"; shift; exec "$@"')
     with (
         DaemonProcess(tmp_path, journal=folder / "journal.db").wait_ready() as first,
-        DaemonProcess(
-            tmp_path / "b", journal=bound / "journal.db", within=[*bind, str(folder), str(bound)]
-        ) as second,
+        DaemonProcess(tmp_path / "b", journal=bound / "journal.db", within=[*bind, str(folder), str(bound)]) as second,
     ):
         assert second.wait() == 1
         assert f"is used by another daemon (pid {first.process.pid})" in second.sentence
