@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.cli.command import here
+from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Running
+from tests.daemon.taps.test_follow_machines import why_not
 from tests.daemon.web.browsing import Browser, browsed
 from tooltap.daemon.system.paths import daemon_folders
 
@@ -133,10 +136,10 @@ def line(text: str) -> bytes:
     return json.dumps({"t": 1_700_000_000_000, "line": json.dumps(said)}).encode() + b"\n"
 
 
-def publish(daemon: Running, text: str) -> str:
+def publish(daemon: Running | DaemonProcess, text: str, stream: str = "") -> str:
     """Publish a line of a new stream. Returns the error if it is refused; empty once it is acknowledged."""
     with daemon.connect() as wire:
-        wire.send("ingest", stream=text.replace(" ", "-"), framing="tapped", dialect="claude-stream")
+        wire.send("ingest", stream=stream or text.replace(" ", "-"), framing="tapped", dialect="claude-stream")
         frame = wire.read()
         if frame["op"] == "ingesting":
             with suppress(ConnectionError):  # it is refused already
@@ -146,7 +149,7 @@ def publish(daemon: Running, text: str) -> str:
         return "" if frame["op"] == "ack" else str(frame["message"])
 
 
-def texts(daemon: Running) -> list[str]:
+def texts(daemon: Running | DaemonProcess) -> list[str]:
     with daemon.connect() as wire:
         wire.send("subscribe", after="start", follow=False, filter={"kind": ["message"]})
         return [one["text"] for one in wire.rest() if one.get("kind") == "message"]
@@ -162,7 +165,7 @@ def found_by_search(browser: Browser, word: str, refused: str) -> int | None:
     return None if answer.json["behind"] else len(answer.json["hits"])
 
 
-def complaints(daemon: Running) -> list[str]:
+def complaints(daemon: Running | DaemonProcess) -> list[str]:
     """Return the notes and problems of `doctor` about the daemon and its files."""
     reported = json.loads(here("doctor", "--json", "--timeout", 60, "--socket", daemon.path).stdout)
     areas = ("daemon", "socket", "journal", "traces", "record", "web", "search")
@@ -257,6 +260,49 @@ def publish_when_possible(daemon: Running, text: str) -> str:
     """As `publish`; a socket that was removed is waited for."""
     until(daemon.path.is_socket)
     return publish(daemon, text)
+
+
+# -- a full disk ------------------------------------------------------------------------------------------------------
+
+DISK = 'mount -t tmpfs -o size=4m,mode=700 tmpfs "$0" && exec "$@"'
+FULL = "disk is full"
+
+
+def test_full_disk_is_noticed_and_the_daemon_goes_on_by_itself(tmp_path: Path) -> None:
+    """Journal, search index and trace lie on one disk, which is mounted for the daemon alone."""
+    if reason := why_not():
+        pytest.skip(reason)
+    disk, long = tmp_path / "disk", f"word meanwhile {os.urandom(300_000).hex()}"
+    disk.mkdir()
+    within = ["unshare", "--map-root-user", "--mount", "sh", "-c", DISK, str(disk)]
+    settings = {"TOOLTAP_TRACE": "1", "TOOLTAP_TRACE_FILE": str(disk / "trace.jsonl")}
+    with DaemonProcess(tmp_path, journal=disk / "journal.db", within=within, **settings) as daemon:
+        daemon.wait_ready()
+        filler = Path(f"/proc/{daemon.process.pid}/root{disk}/filler")
+        assert publish(daemon, "word before") == ""
+        until(lambda: texts(daemon) == ["word before"])
+        with filler.open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(4_096))
+        with ThreadPoolExecutor() as pool:
+            meanwhile = pool.submit(publish, daemon, long, "meanwhile")
+            until(lambda: FULL in statistics(daemon)["journal"].get("problem", ""))
+            problem = statistics(daemon)["journal"]["problem"]
+            assert any(f"the daemon cannot commit lines: {problem}" in one for one in complaints(daemon))
+            assert texts(daemon) == ["word before"]
+            filler.unlink()
+            waited = meanwhile.result(TIMEOUT)
+        assert waited == "" or FULL in waited
+        assert publish(daemon, "word after") == ""
+        until(lambda: "problem" not in statistics(daemon)["journal"])
+        acknowledged = ["word before", *([] if waited else [long]), "word after"]
+        assert texts(daemon) == acknowledged
+
+
+def statistics(daemon: DaemonProcess) -> dict[str, Any]:
+    with daemon.connect() as wire:
+        found: dict[str, Any] = wire.ask("stats")
+        return found
 
 
 # -- restored while no daemon runs ------------------------------------------------------------------------------------
