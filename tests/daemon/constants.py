@@ -54,6 +54,7 @@ CONSTANTS = {
     "follow.open_files": (FOLLOWER,),
     "follow.patience": (FILE,),
     "follow.rescan": (FOLLOWER,),
+    "follow.tolerance": (FILE,),
     "follow.turn_bytes": (FILE, FOLLOWER),
     "rewriting.waiting_bytes": ("tooltap.daemon.views.rewriter",),
     "rewriting.waiting_results": ("tooltap.daemon.views.rewriter",),

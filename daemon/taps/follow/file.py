@@ -70,9 +70,10 @@ SESSION_BYTES = 1024 * 1024
 SESSION_LINES = 1_000
 TURN_BYTES = 65_536
 """Most bytes read from one file in a turn."""
-GRACE = 2.0
-"""Seconds for which a new file waits for an unannounced stream of the same session (not from `run` or `proxy`). Also
-the tolerance between timestamps in a file and in such a stream."""
+GRACE = 1.0
+"""Seconds for which a new file waits for an unannounced stream of the same session (not from `run` or `proxy`)."""
+TOLERANCE = 2.0
+"""Seconds by which timestamps in a file and in such a stream may differ."""
 PATIENCE = 30.0
 """Most seconds after the start of an agent by `run` or `proxy` for which files of such agents wait until its stream
 names its session."""
@@ -403,9 +404,9 @@ async def _parent_of(path: str, root: Root, session: str | None, agent: str, set
 
 
 def _wait_for_streams(seen: Seen, mtime: int, setting: Setting) -> None:
-    """Check that a new file has waited long enough (`GRACE`) for an unannounced stream. Raises `NotYetError`."""
-    grace = int(GRACE * 1000)
-    if seen.since - mtime < grace and (left := seen.since + grace - setting.clock()) > 0:
+    """Check that a new file has been there long enough (`GRACE`) for an unannounced stream. Raises `NotYetError`."""
+    left = min(seen.since, mtime) + int(GRACE * 1000) - setting.clock()
+    if left > 0:
         raise NotYetError(left / 1000)
 
 
@@ -606,9 +607,9 @@ class FollowedFile:
         if self._ingest.live.info.copied:
             others = [one for one in others if not is_file(one)]
         others = [one for one in others if not one.copied]
-        grace = int(GRACE * 1000)
+        tolerance = int(TOLERANCE * 1000)
         agent, older = self._ingest.live.info.agent, self._older
-        covered = spans(others, session, self._ingest.stream, self._first_t, grace, agent=agent, older=older)
+        covered = spans(others, session, self._ingest.stream, self._first_t, tolerance, agent=agent, older=older)
         if covered is None:
             raise NotYetError(RETRY)
         return covered, {one.stream: one for one in others}

@@ -40,7 +40,7 @@ class Follower(Lives):
     """A daemon that follows all agents in `directory`."""
 
     def __init__(self, directory: Path, **follow: Any) -> None:
-        settings = {"agents": ["claude", "codex", "gemini"], "grace": 0.0, "rescan": 3600.0, **follow}
+        settings = {"agents": ["claude", "codex", "gemini"], "grace": 0.0, "tolerance": 0.0, "rescan": 3600.0, **follow}
         super().__init__(directory, follow=settings)
         self.environment = {
             "CLAUDE_CONFIG_DIR": str(directory / "claude"),

@@ -62,7 +62,7 @@ def projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def following(directory: Path, settings: dict[str, Any] | None = None, **follow: Any) -> Any:
-    values = {"agents": ["claude"], "grace": 0.0, "rescan": 3600.0, **follow}
+    values = {"agents": ["claude"], "grace": 0.0, "tolerance": 0.0, "rescan": 3600.0, **follow}
     return running(directory, follow=values, **(settings or {}))
 
 

@@ -40,7 +40,7 @@ def prompts_from_file(events: list[dict[str, Any]]) -> list[str]:
 def test_run_covers_its_file(tmp_path: Path) -> None:
     """Only what Claude Code does not print is ingested: the prompt, the session's branch, tokens of each request (two,
     and the total); and what is written after the run."""
-    with Follower(tmp_path, grace=0.5) as follower, follower.connect() as wire:
+    with Follower(tmp_path, grace=0.5, tolerance=0.5) as follower, follower.connect() as wire:
         publish(wire, "run-1", PRINT)
         lines = moved_to_now(LINES)
         append(follower.session, lines[:20])
@@ -119,7 +119,7 @@ def test_run_takes_over_followed_session(tmp_path: Path) -> None:
 
 def test_earlier_run_is_not_ingested_again(tmp_path: Path) -> None:
     """Only events from before the run are ingested."""
-    follower = Follower(tmp_path, backfill="all", grace=30.0)
+    follower = Follower(tmp_path, backfill="all", grace=30.0, tolerance=30.0)
     agents = follower.settings["follow"].pop("agents")
     with follower:
         with follower.connect() as wire:
@@ -154,7 +154,7 @@ def test_file_waits_for_suspended_publisher(tmp_path: Path) -> None:
 def waits_for_a_run(directory: Path, *parts: list[bytes]) -> None:
     """The file waits for an hour, so however late the run comes. To the next daemon it is no longer new, and yet its
     last change is near enough to the run."""
-    follower = Follower(directory, grace=3_600.0)
+    follower = Follower(directory, grace=3_600.0, tolerance=30.0)
     with follower:
         with follower.connect() as wire:
             for number, lines in enumerate(parts):
@@ -185,6 +185,16 @@ def test_new_file_waits_as_long_when_it_is_written_again(tmp_path: Path) -> None
     """A second write does not end the waiting time."""
     lines = moved_to_now(LINES)
     waits_for_a_run(tmp_path, lines[:3], lines[3:20], lines[20:])
+
+
+def test_file_that_is_noticed_late_waits_no_longer(tmp_path: Path) -> None:
+    """It waits until it is an hour old, whenever that is noticed: here, where a second of it is left."""
+    with Follower(tmp_path, grace=3_600.0) as follower:
+        elsewhere = tmp_path / "elsewhere"
+        append(elsewhere, moved_to_now(LINES))
+        make_old(elsewhere, 3_599)
+        elsewhere.rename(follower.session)
+        follower.read(follower.session, len(LINES))
 
 
 def stream(name: str, state: Any = "ended", first: int = 100, last: int = 200, dialect: str = "claude-stream") -> Any:

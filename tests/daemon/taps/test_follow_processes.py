@@ -243,7 +243,7 @@ def test_file_that_grows_during_its_backfill(tmp_path: Path) -> None:
 
 
 def test_covered_file_is_read_by_the_daemon_itself(tmp_path: Path) -> None:
-    follower = Follower(tmp_path, turn_bytes=TURN, jobs=2, grace=30.0)
+    follower = Follower(tmp_path, turn_bytes=TURN, jobs=2, grace=30.0, tolerance=30.0)
     with follower, follower.connect() as wire:
         publish(wire, "run-1", lines_of(PRINTED))
         wire.send("end")
