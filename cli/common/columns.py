@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tooltap.cli.common.printing import at_terminal, joined, say, say_text, short, styled, wants_colour
@@ -10,6 +10,8 @@ from tooltap.cli.common.printing import at_terminal, joined, say, say_text, shor
 IN_A_PIPE = 100
 """Width in columns where there is no terminal."""
 LEAST = 20
+_OTHERS = re.compile(r"[^\u0000-\u02ff\u0400-\u0482\u2010-\u2027\u2500-\u257f\u2713\u2717]")
+"""What is not Latin, Cyrillic, a dash, a quote, an ellipsis, a line or a tick."""
 
 
 def terminal_columns() -> int:
@@ -19,15 +21,26 @@ def terminal_columns() -> int:
 
 
 def columns_of(text: str) -> int:
-    return len(text) if text.isascii() else sum(map(_columns, text))
+    return len(text) if _is_plain(text) else sum(map(_columns, _characters(text)))
 
 
-def _columns(one: str) -> int:
-    if one < "\u0300":
-        return 1
-    if unicodedata.combining(one) or unicodedata.category(one) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(one) in ("W", "F") else 1
+def _is_plain(text: str) -> bool:
+    """Return whether each code point is certainly one column, so that no table of widths is needed."""
+    return text.isascii() or _OTHERS.search(text) is None
+
+
+def _characters(text: str, start: int = 0) -> Iterator[str]:
+    """Yield what a terminal shows as one character: a letter with its accents, a family of emoji."""
+    from wcwidth import iter_graphemes  # its tables take 100 ms, and most text is plain
+
+    return iter_graphemes(text, start)
+
+
+def _columns(character: str) -> int:
+    from wcwidth import wcswidth
+
+    width = wcswidth(character)
+    return len(character) if width < 0 else width
 
 
 def fit(text: str, columns: int) -> str:
@@ -41,7 +54,15 @@ def fit_end(text: str, columns: int) -> str:
     """Cut a line to its end, the more useful part of a path."""
     if columns_of(text) <= columns:
         return text
-    return f"…{text[len(text) - _reach(text[::-1], columns - 1) :]}" if columns > 0 else ""
+    if columns <= 0:
+        return ""
+    left, start = columns - 1, len(text)
+    for character in reversed(list(_characters(text))):
+        left -= _columns(character)
+        if left < 0:
+            break
+        start -= len(character)
+    return f"…{text[start:]}"
 
 
 def padded(text: str, columns: int) -> str:
@@ -55,25 +76,28 @@ def wrapped(line: str, columns: int, *, hanging: int = 0) -> Iterator[str]:
         return
     start, room, indent = 0, columns, ""
     while start < len(line):
-        end = start + _reach(line[start : start + room], room)
+        end = _reach(line, room, start)
         if end < len(line) and (space := line.rfind(" ", start, end + 1)) > start and line[start:space].strip():
             end = space
-        end = max(end, start + 1)
+        if end == start:  # a character that is wider than the room
+            end += len(next(_characters(line, start)))
         yield indent + line[start:end].rstrip()
         start, room, indent = end, max(columns - hanging, 1), " " * hanging
         while start < len(line) and line[start] == " ":
             start += 1
 
 
-def _reach(text: str, columns: int) -> int:
-    """Return how many code points of the text fit into the columns."""
-    if text[:columns].isascii():
-        return min(len(text), columns)
-    for index, one in enumerate(text):
-        columns -= _columns(one)
+def _reach(text: str, columns: int, start: int = 0) -> int:
+    """Return up to where the text, from `start`, fits into the columns."""
+    end = start + columns
+    if _is_plain(text[start : end + 1]):
+        return min(len(text), end)
+    for character in _characters(text, start):
+        columns -= _columns(character)
         if columns < 0:
-            return index
-    return len(text)
+            return start
+        start += len(character)
+    return start
 
 
 def say_wrapped(line: str) -> None:

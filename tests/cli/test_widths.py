@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +14,7 @@ from tests.cli.command import CLAUDE, CODEX, here
 from tests.cli.hostile.runs import on_a_terminal
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, running
-from tooltap.cli.common.columns import columns_of, fit, fit_end, wrapped
+from tooltap.cli.common.columns import columns_of, fit, fit_end, padded, wrapped
 from tooltap.protocol.events import Message, Notice, PermissionRequest, SessionEvent, Turn
 
 LONG = "long value with 漢字 and " * 20
@@ -86,7 +88,50 @@ def test_damages_of_a_journal_fit(daemon: Running, monkeypatch: pytest.MonkeyPat
 def test_wide_characters_take_two_columns() -> None:
     assert (columns_of("a漢e\u0301"), fit("漢字漢字", 5), fit_end("漢字漢字", 5)) == (4, "漢字…", "…漢字")
     assert list(wrapped("漢字漢字", 4)) == ["漢字", "漢字"]
+    assert list(wrapped("漢字", 1)) == ["漢", "字"]
     assert list(wrapped("one two  three", 7, hanging=2)) == ["one two", "  three"]
     assert list(wrapped("a" * 7, 3, hanging=1)) == ["aaa", " aa", " aa"]
     assert list(wrapped("  " + "b" * 5, 4)) == ["  bb", "bbb"]
     assert list(wrapped("", 4)) == [""]
+
+
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (FAMILY, 2),
+        ("\u26a0\ufe0f", 2),
+        ("\u26a0", 1),
+        ("1\ufe0f\u20e3", 2),
+        ("\U0001f44d\U0001f3fd", 2),
+        ("\U0001f1e9\U0001f1ea", 2),
+        ("\u2764\ufe0f\u200d\U0001f525", 2),
+        ("a\u200bb", 2),
+        ("naïve… – ✓ ✗ где", 16),
+    ],
+)
+def test_characters_are_as_wide_as_terminals_show_them(text: str, columns: int) -> None:
+    assert columns_of(text) == columns
+    assert columns_of(padded(text, 30)) == 30
+
+
+def test_no_character_is_cut_in_two() -> None:
+    assert fit(f"a{FAMILY}bc", 4) == f"a{FAMILY}…"
+    assert fit(f"a{FAMILY}bc", 3) == "a…"
+    assert fit_end(f"ab{FAMILY}c", 4) == f"…{FAMILY}c"
+    assert fit_end(f"ab{FAMILY}c", 3) == "…c"
+    assert fit("abce\u0301x", 5) == "abce\u0301x"
+    assert list(wrapped(FAMILY * 3, 4)) == [FAMILY * 2, FAMILY]
+
+
+@pytest.mark.process
+def test_plain_text_loads_no_tables() -> None:
+    code = (
+        "import sys; from tooltap.cli.common.columns import columns_of, fit, wrapped; "
+        "fit('naïve… ' * 40, 9), columns_of('✓ – ├'), list(wrapped('a b ' * 40, 9)); "
+        "sys.exit('wcwidth' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
