@@ -95,7 +95,7 @@ BODY_CHUNK = 65_536
 BODY_STALL = 10.0
 """Seconds without a byte after which receiving a body fails."""
 
-REMOVED_BODY = "output {!r} is no longer stored: retention removes the bodies of old sessions before their events"
+REMOVED_BODY = "output {!r} is not stored any more, though its event is"
 _JOURNAL_OUTPUT = re.compile(r"(?P<stream>.+):(?P<line>[0-9]{1,15})[cd]?:o[0-9]+")
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from structlog.testing import capture_logs
 from tests.cli.command import here
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Running
-from tests.daemon.taps.test_follow_machines import why_not
+from tests.daemon.taps.test_follow_machines import PRIVATE, why_not
 from tests.daemon.web.browsing import Browser, browsed
 from tooltap.daemon.system.paths import daemon_folders
 
@@ -268,13 +268,13 @@ DISK = 'mount -t tmpfs -o size=4m,mode=700 tmpfs "$0" && exec "$@"'
 FULL = "disk is full"
 
 
-def test_full_disk_is_noticed_and_the_daemon_goes_on_by_itself(tmp_path: Path) -> None:
+def test_full_disk_is_noticed_and_the_daemon_goes_on_when_it_is_freed(tmp_path: Path) -> None:
     """Journal, search index and trace lie on one disk, which is mounted for the daemon alone."""
     if reason := why_not():
         pytest.skip(reason)
     disk, long = tmp_path / "disk", f"word meanwhile {os.urandom(300_000).hex()}"
     disk.mkdir()
-    within = ["unshare", "--map-root-user", "--mount", "sh", "-c", DISK, str(disk)]
+    within = [*PRIVATE, "sh", "-c", DISK, str(disk)]
     settings = {"TOOLTAP_TRACE": "1", "TOOLTAP_TRACE_FILE": str(disk / "trace.jsonl")}
     with DaemonProcess(tmp_path, journal=disk / "journal.db", within=within, **settings) as daemon:
         daemon.wait_ready()

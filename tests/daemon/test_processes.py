@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.constants import VARIABLE
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT
-from tests.daemon.taps.test_follow_machines import why_not
+from tests.daemon.taps.test_follow_machines import PRIVATE, why_not
 
 LINE = json.dumps({"t": 1_700_000_000_000, "dir": "out", "line": "not JSON"}).encode() + b"\n"
 INGEST = b'{"op":"ingest","stream":"s","framing":"tapped","dialect":"claude-stream"}\n'
@@ -116,7 +116,7 @@ def test_second_daemon_on_a_journal_in_a_bound_folder_ends(tmp_path: Path) -> No
     folder, bound = tmp_path / "folder", tmp_path / "bound"
     folder.mkdir()
     bound.mkdir()
-    bind = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" "$1"; shift; exec "$@"')
+    bind = (*PRIVATE, "sh", "-c", 'mount --bind "$0" "$1"; shift; exec "$@"')
     with (
         DaemonProcess(tmp_path, journal=folder / "journal.db").wait_ready() as first,
         DaemonProcess(tmp_path / "b", journal=bound / "journal.db", within=[*bind, str(folder), str(bound)]) as second,

@@ -33,12 +33,17 @@ ONCE = {"follow.rescan": 3_600.0, "follow.grace": 0.0}
 """Without a later listing, which would find what was missed."""
 
 
+AS_ROOT = os.geteuid() == 0
+PRIVATE = ("unshare", *(() if AS_ROOT else ("--map-root-user",)), "--mount")
+"""Begins the command line of a program whose mounts nobody else sees."""
+
+
 @cache
 def why_not() -> str:
     """Why there can be no machines here; empty if there can be."""
     if not (shutil.which("unshare") and shutil.which("nsenter")):
         return "unshare and nsenter are not installed"
-    mounting = ["unshare", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    mounting = [*PRIVATE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     tried = subprocess.run(mounting, capture_output=True, text=True, check=False)
     return f"the system grants no namespaces: {tried.stderr.strip()}" if tried.returncode else ""
 
@@ -49,9 +54,8 @@ class Machine:
         self.within = [
             "nsenter",
             f"--target={pid}",
-            "--user",
             "--mount",
-            "--preserve-credentials",
+            *(() if AS_ROOT else ("--user", "--preserve-credentials")),
             f"--wd={ROOT}",
             "--",
         ]
@@ -129,7 +133,7 @@ class Daemon(DaemonProcess):
 def machine(tmp_path: Path) -> Iterator[Machine]:
     if reason := why_not():
         pytest.skip(reason)
-    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", "echo; exec cat"]
+    command = [*PRIVATE, "sh", "-c", "echo; exec cat"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
