@@ -305,39 +305,6 @@ def statistics(daemon: DaemonProcess) -> dict[str, Any]:
         return found
 
 
-# -- the log overwritten in place --------------------------------------------------------------------------------------
-
-MALFORMED = "a part of the journal is damaged (database disk image is malformed); run `tooltap journal check`"
-
-
-@pytest.mark.parametrize("change", ["truncated", "older"])
-def test_overwritten_log_refuses_publishers_and_is_a_gap_later(tmp_path: Path, change: str) -> None:
-    log = tmp_path / "journal.db-wal"
-    with DaemonProcess(tmp_path) as daemon:
-        daemon.wait_ready()
-        assert publish(daemon, "word first") == ""
-        first = statistics(daemon)["journal"]["latest"] + 1
-        daemon.process.terminate()
-        assert daemon.wait() == 0
-    with DaemonProcess(tmp_path) as daemon:
-        daemon.wait_ready()
-        older = log.read_bytes()
-        assert publish(daemon, "word before") == ""
-        assert len(log.read_bytes()) > len(older)
-        log.write_bytes(b"" if change == "truncated" else older)
-        assert MALFORMED in publish(daemon, "word meanwhile")
-        daemon.process.kill()
-        daemon.wait()
-    with DaemonProcess(tmp_path) as daemon:
-        daemon.wait_ready()
-        assert publish(daemon, "word after") == ""
-        with daemon.connect() as wire:
-            wire.send("subscribe", after="start", follow=False)
-            gaps = [(one["from"], one["reason"]) for one in wire.rest() if one.get("op") == "gap"]
-        assert gaps == [(first, "corrupt")]
-        assert texts(daemon) == ["word first", "word after"]
-
-
 # -- restored while no daemon runs ------------------------------------------------------------------------------------
 
 
