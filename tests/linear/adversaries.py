@@ -51,7 +51,7 @@ def _char(items: Any) -> str:
     """Return a character that a set matches."""
     negated = items[0][0] is names.NEGATE
     if negated:
-        return next(char for char in "a1 -/.\n<>\"'\\:;,\x02" if not _in(items[1:], char))
+        return next(char for char in "a1 -/.\n<>\"'\\:;,\x02漢" if not _in(items[1:], char))
     op, value = items[0]
     if op is names.LITERAL:
         return chr(value)
