@@ -29,7 +29,7 @@ HOME = "~"
 MAX_NAMES = 200
 """Names of users that are learned, and names of hosts. A name that comes later stays, except in paths."""
 MAX_ADDRESSES = 10_000
-"""E-mail addresses that are told apart. Later ones are replaced by the last placeholder."""
+"""E-mail addresses that get a placeholder of their own. Later ones are replaced by the last placeholder."""
 MAX_COUNTED = 20_000
 """Names that are counted."""
 MIN_NAME = 3

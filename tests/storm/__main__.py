@@ -1,7 +1,7 @@
 """`make storm`: everything at once, and everything fails: publishers, followed files, taps, subscribers, questions and
 answers, exports, searches, a browser, retention, under kills, full disks, jumps of the clock and cut connections.
 
-At the end the faults stop, what was begun is finished, and one checker compares what everybody was told. The exit code
+At the end the faults stop, what was begun is finished, and one checker compares what every client got. The exit code
 is 1 if anything differs. A seed gives the same lines, and the same faults in the same order; what is done when one
 comes depends on the machine.
 """

@@ -1,4 +1,4 @@
-"""The checker of a storm: compares everything that clients were told with each other, and says what differs.
+"""The checker of a storm: compares everything that clients got, and says what differs.
 
 It is pure: a `Record` has what the actors have written down, and what the journal had at the end.
 """
@@ -97,7 +97,7 @@ class Record:
     searches: list[Search] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Gaps that the subscriber of `lines` was told of."""
+    """Gaps that the subscriber of `lines` got."""
     wrong: list[str] = field(default_factory=list)
     """What actors have found themselves."""
 
@@ -343,12 +343,10 @@ def _subscribers(record: Record, ledger: Ledger) -> Iterator[str]:
             if seen[seq] or not ledger.has(seq) or not ledger.matches(seq, wanted):
                 continue
             if not gaps[seq]:
-                yield f"{name} did not get event {seq}, and was told of no gap"
+                yield f"{name} did not get event {seq}, and got no gap for it"
             elif seq in still:
-                yield f"{name} was told that event {seq} is gone, and it is still in the journal"
-        yield from (
-            f"{name} was told that events {first} to {last} are damaged or reset" for first, last in received.faulty
-        )
+                yield f"{name} got a gap with event {seq}, which is still in the journal"
+        yield from (f"{name} got events {first} to {last} as damaged or reset" for first, last in received.faulty)
 
 
 def _answers(record: Record, ledger: Ledger) -> Iterator[str]:

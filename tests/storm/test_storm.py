@@ -143,7 +143,7 @@ def deliver_unwanted(record: Record) -> None:
 
 
 def call_gone(record: Record) -> None:
-    """A subscriber is told that an event is gone that is still there."""
+    """A subscriber gets a gap with an event that is still there."""
     record.subscribers[0].received.events.pop(7)
     record.subscribers[0].received.gaps.append((8, 8))
 
@@ -269,7 +269,7 @@ FALSE: dict[Callable[[Record], None], str] = {
     deliver_changed: "all got another event 8",
     deliver_unwanted: "calls got event",
     call_gone: "still in the journal",
-    call_damaged: "calls was told that events 8 to 8",
+    call_damaged: "calls got events 8 to 8 as",
     store_less: "neither in the journal nor in a gap",
     store_changed: "is another one in the journal",
     store_more: "beyond the end",
@@ -323,8 +323,8 @@ def test_events_in_a_gap_are_not_missed(true: Record) -> None:
 def test_a_deleted_session_may_be_read_again(true: Record) -> None:
     record = copy.deepcopy(true)
     first = record.stored.events[0][0]
-    [told] = [one for one in record.lines if json.loads(one)["seq"] == first]
-    again = json.loads(told) | {"seq": record.latest + 1}
+    [line] = [one for one in record.lines if json.loads(one)["seq"] == first]
+    again = json.loads(line) | {"seq": record.latest + 1}
     record.lines = [*record.lines, json.dumps(again, separators=(",", ":")).encode()]
     twice = f"journal: event {again['id']} is in the journal twice: {first} and {record.latest + 1}"
     assert twice in check(record)
