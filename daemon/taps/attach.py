@@ -39,6 +39,7 @@ from tooltap.normalizers.catalog.dialect import EventServer
 from tooltap.normalizers.wire.exchange import EventSplitter
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES, LongLine
 from tooltap.protocol.answers import ForAgent
+from tooltap.traces.recording.own_file import private_folder
 from tooltap.traces.recording.whole_file import whole_file
 
 CONNECT = 10.0
@@ -194,6 +195,7 @@ class Noted:
     def add(self, name: str) -> str | None:
         """Note an id before it is written. Return why it must not be written: it is noted already, or cannot be."""
         try:
+            private_folder(self._path.parent)  # the spooler may be about to create it, for the first line
             names: list[str] = []
             if self._path.exists():
                 names = msgspec.json.decode(self._path.read_bytes(), type=list[str])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -170,10 +171,24 @@ def test_next_attach_does_not_post_again(daemon: Running) -> None:
     assert len([request for request in server.requests if request.method == "POST"]) == 1
 
 
+def test_answer_is_noted_before_the_first_line_is_spooled(tmp_path: Path) -> None:
+    kind = agents()["opencode"].server
+    assert kind is not None
+    noted = tmp_path / "spool" / "s.posted"
+    with HttpServer(lambda _, response: response.whole(200, b"")) as server:
+        poster = Poster(Server("OpenCode", kind, server.url), noted)
+
+        assert asyncio.run(poster.post(ForAgent(**REPLY))) is None
+
+    assert json.loads(noted.read_bytes()) == [REPLY["id"]]
+
+
 def test_what_cannot_be_noted_is_not_posted(daemon: Running, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    folder.mkdir(mode=0o700)
     with attached(daemon, lambda response: response.whole(200, b"")) as posts:
         [stream] = tapped(daemon)
-        noted = tmp_path / "spool" / f"{stream['stream']}.posted"
+        noted = folder / f"{stream['stream']}.posted"
         noted.write_text("damaged")
         reason = give(daemon, **REPLY)
 
