@@ -175,8 +175,15 @@ def empty_output(name: str) -> Any:
     return {"stdout": ""} if name == "Bash" else {"file": {"content": ""}} if name == "Read" else ""
 
 
-_NO_CONTENT = re.compile(r"Cannot display content of (?:binary|SVG) file(?: larger than \w{1,10})?: [^\n]+")
-"""What Gemini CLI and Qwen Code say to the model in place of a file (`fileUtils.ts` of both)."""
+_NO_CONTENT = re.compile(
+    r"Cannot display content of (?:binary|SVG) file(?: larger than \w{1,10})?: [^\n]+"
+    r"|Skipped (?:(?:audio|binary|image|pdf|video) file|unhandled file type|large SVG file \(>\w{1,10}\)): [^\n]+"
+    r"|(?:Read (?:audio|image|pdf|video) file|Omitted (?:undecodable image|unsupported image format)|Failed to read pdf"
+    r"|Referenced large PDF|PDF text too large): [^\n]+"
+    r"|\[(?:Unsupported (?:audio|image|video) file|Cannot extract text from PDF): [^\n]+\]",
+    re.ASCII,
+)
+"""What Gemini CLI and Qwen Code say, to the model or to the user, in place of a file (`fileUtils.ts` of both)."""
 
 
 def is_no_content(text: str) -> bool:

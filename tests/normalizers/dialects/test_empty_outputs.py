@@ -89,6 +89,11 @@ def test_empty_file(dialect: str, lines: list[Any]) -> None:
     [
         "Cannot display content of binary file: logo.bin",
         "Cannot display content of SVG file larger than 1MB: map.svg",
+        "Skipped image file: logo.png (model doesn't support image input)",
+        "Skipped large SVG file (>1MB): map.svg",
+        "Skipped unhandled file type: logo.bin",
+        "Read pdf file: paper.pdf",
+        '[Unsupported image file: "logo.png". This model does not support image input.]',
     ],
 )
 @pytest.mark.parametrize(("dialect", "lines"), [("gemini-chat", gemini), ("qwen-chat", qwen)], ids=["gemini", "qwen"])
