@@ -297,10 +297,27 @@ class PiJson(Parser):
         call_id = message.get("toolCallId")
         outcome: Skip = "repeated"
         if isinstance(call_id, str) and not self._is_repeated(call_id) and not self.calls.is_over(call_id):
+            for inner in records(record(message.get("nestedCalls")).get("calls")):
+                self._inner_call(call_id, inner)
             outcome = self._result(call_id, message, message)
         if "usage" in message:  # of the requests that the tool made
             self._usage(record(message["usage"]))
         return None if self.items else outcome
+
+    def _inner_call(self, script: str, inner: Line) -> None:
+        """A call that the running call `script` has made (1.x). A stored session has it only in the script's result:
+        how it ended, with an error's text, but not what it answered."""
+        inner_id = inner.get("id")
+        if isinstance(inner_id, str) and self.calls.is_over(inner_id):
+            return
+        outer, self.parent = self.parent, script
+        self._show(inner_id, inner.get("name"), inner.get("arguments"), inner, "running")
+        if isinstance(inner_id, str) and inner.get("status") in ("ok", "error"):  # else `unfinished`
+            failed = inner["status"] == "error"
+            content = [{"type": "text", "text": string(inner.get("error")) or ""}] if failed else None
+            answer = read_result(self.calls.name_of(inner_id) or "", {"content": content, "isError": failed}, False)
+            self.calls.answer(inner_id, answer.replace(duration_ms=whole(inner.get("durationMs"))), raw=inner)
+        self.parent = outer
 
     def _is_repeated(self, call_id: str) -> bool:
         """Whether the result in a message was in the line that ended its call."""

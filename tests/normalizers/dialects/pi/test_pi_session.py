@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.normalizers.reading import of, read, said, turns
+from tests.normalizers.reading import answer, of, read, said, turns
 from tooltap.protocol.events import Event, Message, Notice, SessionEvent, ToolResult, Turn, Unparsed, Usage
 
 PARENT = "01a21784-9fd4-70d1-b24c-58986e3e59da"
@@ -312,3 +312,35 @@ def test_system_message_states_the_tools() -> None:
 
     assert [one.tools for one in of(SessionEvent, found)] == [None, ["read", "bash"], ["read", "fetch"]]
     assert of(Notice, found) == []
+
+
+def test_calls_of_a_script_are_read_from_its_result() -> None:
+    """As Pi 1.5.2 stores them (`nestedCalls`): how they ended, and an error's text, but no output."""
+    made = [
+        {"id": "c/1", "name": "read", "status": "ok", "arguments": {"path": "a.py"}, "durationMs": 7},
+        {"id": "c/2", "name": "bash", "status": "error", "arguments": {"command": "x; exit 3"}, "durationMs": 21,
+         "error": "from script\n\n\nCommand exited with code 3"},
+        {"id": "c/3", "name": "write", "status": "unfinished", "argumentsBytes": 40_000},
+    ]  # fmt: skip
+    script = {"type": "toolCall", "id": "c", "name": "codemode", "arguments": {"code": "tools.read()"}}
+    found = read(
+        "pi-session",
+        header(),
+        prompt("a", None, 2, "Go"),
+        reply("b", "a", 3, script, stop="toolUse"),
+        result("r", "b", 4, toolName="codemode", nestedCalls={"calls": made, "complete": False}),
+    )
+
+    ends = {one.call_id: (one.name, one.parent, one.status, one.duration_ms) for one in of(ToolResult, found)}
+    assert ends == {
+        "c/1": ("Read", "c", "completed", 7),
+        "c/2": ("Bash", "c", "failed", 21),
+        "c/3": ("Write", "c", "interrupted", None),
+        "c": ("codemode", None, "completed", None),
+    }
+    failed = next(one for one in of(ToolResult, found) if one.call_id == "c/2")
+    assert answer(failed.output) == {
+        "stdout": "from script\n",
+        "exit_code": 3,
+        "errorMessage": "Command exited with code 3",
+    }
