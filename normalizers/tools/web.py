@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tooltap.normalizers.tools.payload import (
@@ -16,12 +17,22 @@ from tooltap.normalizers.tools.payload import (
 )
 
 _URL_KEYS = ("url", "uri", "href", "link")
+_URL = re.compile(r"https?://[^\s\"'<>]+")
+_AFTER_URL = ".,;:!?)]}"
+"""Characters that end a sentence or a bracket rather than a URL."""
+
+
+def urls_in(text: str) -> list[str]:
+    """The URLs in a text, each once."""
+    return list(dict.fromkeys(url.rstrip(_AFTER_URL) for url in _URL.findall(text)))
 
 
 def fetch_input(payload: Payload, raw_name: str) -> Payload:
     add_text(payload, *_URL_KEYS)
     requested = [url for request in objects(payload.get("requests")) if (url := first_text(request, _URL_KEYS))]
     urls = requested or strings(payload.get("urls"))
+    if not urls and "url" not in payload:  # Gemini CLI's `web_fetch` fetches the URLs in its prompt, and has no others
+        urls = urls_in(first_text(payload, ("prompt",)) or "")
     if len(urls) == 1:
         payload.setdefault("url", urls[0])
     elif urls:

@@ -21,6 +21,7 @@ from tooltap.normalizers.dialects.opencode.answers import split_mcp_name
 from tooltap.normalizers.tools.files import PATH_KEYS
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.registry import CANONICAL_TOOLS
+from tooltap.normalizers.tools.web import urls_in
 from tooltap.normalizers.wire.decode import decode_text
 from tooltap.normalizers.wire.values import first_string, record, records, string
 
@@ -487,7 +488,6 @@ def _patch_entry(change: FileChange) -> dict[str, Any]:
 _SHELL_NOTE = re.compile(r" ?\[(?:current working directory|in) ")
 _BACKTICKS = re.compile(r"`(?P<command>.+)`", re.DOTALL)
 _QUOTED = re.compile(r'"(.*)"', re.DOTALL)
-_URL = re.compile(r"https?://[^\s\"'<>]+")
 _PATTERN = re.compile(r"'(?P<pattern>.*?)'(?: in (?P<include>.+?))?(?: within (?P<path>.+))?", re.DOTALL)
 
 
@@ -497,11 +497,12 @@ def _read_title(title: str, name: str, canonical: str, use: ToolUse) -> dict[str
         return _command(title, use)
     if canonical in ("Grep", "Glob"):  # `'greet' in *.py within src`
         return _groups(_PATTERN.fullmatch(title))
-    quoted, url = _QUOTED.search(title), _URL.search(title)
+    quoted = _QUOTED.search(title)
     if canonical == "WebSearch":  # `Searching the web for: "fixture page answer"`
         return {"query": quoted[1]} if quoted else {}
     if canonical == "WebFetch" or name == "fetch":  # `Processing URLs and … from prompt: "Summarise http://…"`
-        return {**({"url": url[0]} if url else {}), **({"prompt": quoted[1]} if quoted else {})}
+        urls = urls_in(title)
+        return {**({"url": urls[0]} if urls else {}), **({"prompt": quoted[1]} if quoted else {})}
     return {"path": title} if name == "list_directory" else {}
 
 

@@ -19,7 +19,11 @@ URL = "http://127.0.0.1:18080/page"
         ({"href": URL, "url": ""}, {"url": URL}),
         ({"requests": [{"url": URL, "prompt": "What?"}]}, {"url": URL}),
         ({"requests": [{"url": "http://a"}, {"url": "http://b"}]}, {"urls": ["http://a", "http://b"]}),
-        ({"prompt": f"Summarize {URL}"}, {}),
+        ({"prompt": "Read http://a/b?c=d. Be short."}, {"url": "http://a/b?c=d"}),
+        ({"prompt": "Compare http://a, (http://b) and http://a!"}, {"urls": ["http://a", "http://b"]}),
+        ({"prompt": "Compare it with http://b", "url": "http://a"}, {"url": "http://a"}),
+        ({"prompt": "Nothing to fetch"}, {}),
+        ({"prompt": f"Summarize {URL}"}, {"url": URL}),
     ],
 )
 def test_fetch_input(value: dict[str, Any], expected: dict[str, Any]) -> None:
