@@ -187,7 +187,8 @@ def _definition(struct: type[msgspec.Struct], schema: Schema) -> Definition:
             properties[field.encode_name]["description"] = docs[field.name]
     for text in (schema, *properties.values()):
         if "description" in text:
-            text["description"] = _with_wire_names(text["description"], struct)
+            # msgspec before 0.23 leaves a docstring's indentation.
+            text["description"] = _with_wire_names(inspect.cleandoc(text["description"]), struct)
     inherited = {field.encode_name for field in msgspec.structs.fields(base)} if base else set()
     return Definition(
         struct.__name__,

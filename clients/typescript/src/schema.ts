@@ -169,8 +169,8 @@ export interface DisplayToolUpdate extends DisplayEvent {
 
 /**
  * A call has ended. The user sees `display`, or `output` if there is no `display`. If both are there, `display`
- * is     a caption of one line above the output. Both are absent if the result is `silent`, or if it is `ask`:
- * then request     the whole event by its `seq`.
+ * is a caption of one line above the output. Both are absent if the result is `silent`, or if it is `ask`: then
+ * request the whole event by its `seq`.
  */
 export interface DisplayToolResult extends DisplayEvent {
   kind: "tool_result";
@@ -749,7 +749,7 @@ export interface Unparsed extends Event {
 
 /**
  * The filter of a subscription. An event must match every key, and matches a key with any of its values; an
- * absent     key matches everything.
+ * absent key matches everything.
  */
 export interface Filter {
   session?: string[];
@@ -809,9 +809,9 @@ export interface SessionsRequest {
 }
 
 /**
- * Searches the text of all events: messages, reasoning, calls, and outputs; of a long text the beginning and
- * the end. Hits come newest first, by when their events happened; before them, those of the page that have the
- * query     sign for sign.
+ * Searches the text of all events: messages, reasoning, calls, and outputs; of a long text the beginning and the
+ * end. Hits come newest first, by when their events happened; before them, those of the page that have the query
+ * sign for sign.
  */
 export interface SearchRequest {
   op: "search";
@@ -977,7 +977,7 @@ export interface WaitingRequest {
 
 /**
  * Lists the calls of all sessions that ended, newest first, by when they ended. A call matches if it has one of
- * the     values of each filter that is given.
+ * the values of each filter that is given.
  */
 export interface EndedCallsRequest {
   op: "ended-calls";
@@ -1080,7 +1080,7 @@ export interface EndRequest {
  * Sends something to the agent of a stream, over the connection of the stream's publisher, which must have said
  * `toAgent`. Notices say who has sent it: `send`, and then `send-delivered` or `send-failed`. It is refused with
  * `already-answered` if it responds to a request that was answered. To answer what an agent asks, send `answer`;
- * to     prompt an agent, `send`: they are given to the agent once.
+ * to prompt an agent, `send`: they are given to the agent once.
  */
 export interface ToAgentRequest {
   op: "to-agent";
@@ -1134,7 +1134,7 @@ export interface AnswerRequest {
 /**
  * Sends a prompt to the agent of a session; in mid-turn, it steers the agent. Notices with the receipt's `id` as
  * `sendId` say what becomes of it: `send`, `send-delivered` or `send-failed`, and `send-accepted` or
- * `send-refused`     when the agent confirms or refuses it.
+ * `send-refused` when the agent confirms or refuses it.
  */
 export interface SendRequest {
   op: "send";
@@ -1199,7 +1199,7 @@ export interface PinRequest {
 
 /**
  * Reads session files again whose events retention has deleted: those of these sessions, or of these agents; all
- * of     them if neither is given. Files whose events are still in the journal are not read again.
+ * of them if neither is given. Files whose events are still in the journal are not read again.
  */
 export interface RereadRequest {
   op: "reread";
@@ -1314,9 +1314,9 @@ export interface At {
 /**
  * Some or all events from `from` to `to`, inclusive, are missing; those that still exist follow.
  *
- *     `retention`: they were too old. `corrupt`: they are damaged on disk. `reset`: the cursor belongs to
- * another journal,     or is beyond the end of this one; the oldest event follows (`from` is 1, and `to` is 0 if
- * no event of this journal     is missing).
+ * `retention`: they were too old. `corrupt`: they are damaged on disk. `reset`: the cursor belongs to another
+ * journal, or is beyond the end of this one; the oldest event follows (`from` is 1, and `to` is 0 if no event of
+ * this journal is missing).
  */
 export interface Gap {
   op: "gap";
