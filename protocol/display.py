@@ -193,6 +193,8 @@ class PermissionQuestion(msgspec.Struct, kw_only=True, omit_defaults=True, renam
     """A few words, as a title."""
     multi_select: bool = False
     """Several options may be chosen."""
+    free_text: bool = False
+    """It may be answered with other words than its options."""
     options: list[QuestionOption] | None = None
 
 

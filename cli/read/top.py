@@ -51,7 +51,9 @@ def command(once: bool, socket: Path | None) -> None:
 
 
 def _ask(socket: Path | None) -> tuple[list[Running], int]:
-    """Return the running sessions, and the number of other sessions among the newest."""
+    """Return the running sessions, and the number of other sessions among the newest.
+
+    Display lines say when to ask: they have neither what was open before, nor sums in which nothing counts twice."""
     from tooltap.cli.read.running import running_sessions
 
     sessions = request(socket, "sessions", limit=SESSIONS)["sessions"]

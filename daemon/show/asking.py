@@ -13,9 +13,11 @@ from tooltap.daemon.show.blocks import Body, RenderContext, joined, short
 from tooltap.daemon.show.bodies import asked_body
 from tooltap.daemon.show.tools.registry import input_body
 from tooltap.daemon.show.tree import tree
+from tooltap.normalizers.core.answers import SEVERAL
 from tooltap.normalizers.tools.registry import family_of
 from tooltap.normalizers.wire.values import record, records, string
-from tooltap.protocol.events import PermissionRequest, ToolCall
+from tooltap.protocol.display import DisplayPermission
+from tooltap.protocol.events import ToolCall
 from tooltap.protocol.replies import Waiting
 
 _WANTS = {
@@ -42,19 +44,24 @@ def what_it_wants(waiting: Waiting) -> str:
     )
 
 
-def asked(event: PermissionRequest | ToolCall, call: ToolCall | None, context: RenderContext) -> Body:
+def asked(request: DisplayPermission, call: ToolCall | None, context: RenderContext) -> Body:
     """Show in full what is asked: the command, the diff, the plan. `call`: the one that a request is about, for a
-    request that does not repeat it. Questions and forms are left out: `fields_of` has them."""
-    if isinstance(event, ToolCall):
-        return () if event.name == "AskUserQuestion" else input_body(event.name, event.input, context)
-    if event.type == "question":
+    request that does not repeat it: display lines of calls have one argument. Questions and forms are left out:
+    `fields_of` has them."""
+    if request.type == "question":
         return ()
-    if event.type == "elicitation":
-        shown = {key: value for key, value in (event.input or {}).items() if key not in _SCHEMAS}
-        return joined(asked_body(event.title, None, {}, context), tree(shown, context, "/input") if shown else ())
-    if event.input or call is None:
-        return asked_body(event.title, event.name, event.input or {}, context)
-    return joined(asked_body(event.title, None, {}, context), input_body(call.name, call.input, context))
+    if request.type == "elicitation":
+        shown = {key: value for key, value in (request.input or {}).items() if key not in _SCHEMAS}
+        return joined(asked_body(request.title, None, {}, context), tree(shown, context, "/input") if shown else ())
+    if request.input or call is None:
+        name = None if request.family is None else request.name  # else it is the type
+        return asked_body(request.title, name, request.input or {}, context)
+    return joined(asked_body(request.title, None, {}, context), input_body(call.name, call.input, context))
+
+
+def asked_by_call(call: ToolCall, context: RenderContext) -> Body:
+    """Show in full what a call asks itself."""
+    return () if call.name == "AskUserQuestion" else input_body(call.name, call.input, context)
 
 
 # -- permissions ----------------------------------------------------------------------------------------------------
@@ -144,7 +151,7 @@ def fields_of(waiting: Waiting, payload: Mapping[str, Any]) -> list[Field]:
 def _question(question: dict[str, Any], spec: dict[str, Any]) -> Field:
     words, key = string(question.get("question")) or "", string(question.get("id"))
     options = _options(question.get("options"))
-    is_several = any(question.get(name) for name in ("multiSelect", "multiple", "multi_select"))
+    is_several = any(question.get(name) for name in SEVERAL)
     kind = _KINDS.get(string(question.get("type")) or string(spec.get("type")) or "", "text")
     return Field(
         words if key is None else key,

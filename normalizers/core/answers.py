@@ -15,7 +15,7 @@ _PREFIXES: dict[str, str] = {"allowed": "allow", "denied": "reject"}
 """Prefixes of the kinds of options with these outcomes: ACP has `allow_once`, `allow_always`, `reject_once` and
 `reject_always`, and agents add their own."""
 _ONCE, _ALWAYS = "_once", "_always"
-_SEVERAL = ("multiSelect", "multiple", "multi_select")
+SEVERAL = ("multiSelect", "multiple", "multi_select")
 """How agents mark a question with several answers."""
 
 
@@ -99,7 +99,7 @@ def _check_answers(request: Mapping[str, Any], answers: Mapping[str, Any]) -> No
         if (question := questions.get(key)) is None:
             raise NotOfferedError(f"there is no question {key!r}: the agent asks {_quoted(questions)}")
         given = answer if isinstance(answer, list) else [answer]
-        if len(given) != 1 and not any(question.get(name) for name in _SEVERAL):
+        if len(given) != 1 and not any(question.get(name) for name in SEVERAL):
             raise NotOfferedError(f"the question {key!r} has one answer, not {len(given)}")
         _check_answer(key, question, given)
 

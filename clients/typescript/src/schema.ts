@@ -227,6 +227,8 @@ export interface PermissionQuestion {
   header?: string;
   /** Several options may be chosen. */
   multiSelect?: boolean;
+  /** It may be answered with other words than its options. */
+  freeText?: boolean;
   options?: QuestionOption[];
 }
 

@@ -20,6 +20,7 @@ from tooltap.daemon.formats import distinct_title
 from tooltap.daemon.show.bodies import is_different, is_hidden, milliseconds_of
 from tooltap.daemon.show.tree import META
 from tooltap.daemon.views.select import user_view
+from tooltap.normalizers.core.answers import SEVERAL
 from tooltap.normalizers.tools.registry import family_of, shortened
 from tooltap.normalizers.wire.values import string
 from tooltap.protocol.display import (
@@ -296,7 +297,8 @@ def _question(question: dict[str, Any]) -> PermissionQuestion:
         id=_text(question, "id"),
         question=_text(question, "question"),
         header=_text(question, "header"),
-        multi_select=question.get("multiSelect") is True,
+        multi_select=any(question.get(name) for name in SEVERAL),
+        free_text=question.get("freeText") is True,
         options=[_question_option(one) for one in options] if isinstance(options, list) else None,
     )
 

@@ -23,9 +23,10 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import ProjectNames, name_of
-from tooltap.daemon.show.asking import Choice, Field, asked, choices_of, fields_of, what_it_wants
+from tooltap.daemon.show.asking import Choice, Field, asked, asked_by_call, choices_of, fields_of, what_it_wants
 from tooltap.daemon.show.blocks import RenderContext, brief
 from tooltap.daemon.show.markup import body_html, product
+from tooltap.daemon.show.skins.display import display_of
 from tooltap.daemon.system.sanitize import visible
 from tooltap.daemon.web.http.feed import EventStream, message
 from tooltap.daemon.web.http.requests import WebError, status_of
@@ -34,7 +35,8 @@ from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.fragments import Cache, Fragments, events_at
 from tooltap.daemon.web.page.routing import query_of, template
 from tooltap.daemon.web.page.timeline import of_call
-from tooltap.protocol.events import Notice, PermissionRequest, ToolCall, decode
+from tooltap.protocol.display import DisplayPermission
+from tooltap.protocol.events import Notice, ToolCall, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import WaitingRequest
 from tooltap.protocol.replies import Waiting, WaitingResult
@@ -156,14 +158,18 @@ class Asks:
         if not stored:
             return _Asked(Markup(), {})
         event = decode(stored[0].body)
-        calls = (decode(one.body) for one in about if one.head.kind == "tool-call")
-        call = next((one for one in calls if isinstance(one, ToolCall)), None)
-        if not isinstance(event, PermissionRequest | ToolCall):
+        if isinstance(event, ToolCall):
+            return _Asked(body_html(asked_by_call(event, self._context(event))), event.input)
+        request = display_of(event)
+        if not isinstance(request, DisplayPermission):
             return _Asked(Markup(), {})
-        repeated = call is None or isinstance(event, ToolCall) or bool(event.input)
-        shown = event if repeated or call is None else call
-        context = RenderContext("full", self._fragments.output_url, shown.outputs or {})
-        return _Asked(body_html(asked(event, call, context)), event.input or {})
+        payload = request.input or {}
+        calls = (decode(one.body) for one in about if one.head.kind == "tool-call")
+        call = None if payload else next((one for one in calls if isinstance(one, ToolCall)), None)
+        return _Asked(body_html(asked(request, call, self._context(call or request))), payload)
+
+    def _context(self, of: ToolCall | DisplayPermission) -> RenderContext:
+        return RenderContext("full", self._fragments.output_url, of.outputs or {})
 
     async def _given(self, waiting: Iterable[Waiting]) -> dict[str, Given]:
         """Return the answers that were given to these questions, by their keys. Raises `JournalError`."""

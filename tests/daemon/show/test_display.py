@@ -253,6 +253,24 @@ QUESTIONS = [
             },
         ),
         (
+            "permission-request",
+            {
+                "permissionId": "p",
+                "type": "question",
+                "questions": [{"question": "Which?", "multiple": True, "freeText": True, "options": ["Red"]}],
+            },
+            {
+                "kind": "permission",
+                "permissionId": "p",
+                "state": "requested",
+                "type": "question",
+                "name": "question",
+                "questions": [
+                    {"question": "Which?", "multiSelect": True, "freeText": True, "options": [{"label": "Red"}]}
+                ],
+            },
+        ),
+        (
             "permission-response",
             {"permissionId": "p", "outcome": "denied", "by": "user", "message": "no"},
             {"kind": "permission", "permissionId": "p", "state": "denied", "by": "user", "message": "no"},

@@ -1,19 +1,24 @@
 """A page takes from events nothing that display events do not say. What it takes under another name, and what only the
-whole event has, is listed here."""
+whole event has, is listed here. What is asked of a person, and how it can be answered, is all in the display event of
+the request."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.daemon.show.carding import FIXTURES, made, recorded
 from tooltap.daemon.show import shown
+from tooltap.daemon.show.asking import fields_of
 from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.show.shown import fragment_of
 from tooltap.daemon.show.skins.display import display_of
-from tooltap.protocol.events import Event
+from tooltap.protocol.display import DisplayPermission
+from tooltap.protocol.events import Event, PermissionRequest
+from tooltap.protocol.replies import Waiting
 
 FILES = sorted(path.relative_to(FIXTURES).as_posix() for path in FIXTURES.glob("*/*/shell-fails.jsonl"))
 CALL = {"callId": "c", "name": "Bash"}
@@ -84,3 +89,36 @@ def test_page_takes_nothing_else_from_events(monkeypatch: pytest.MonkeyPatch) ->
             lacking[kind] |= taken(event, monkeypatch) - said
 
     assert {kind: keys for kind, keys in lacking.items() if keys} == ONLY_IN_EVENTS
+
+
+ASKING = (
+    "claude-stream/claude-code-2.1.330/control-question.jsonl",
+    "happier-trace/happier-1-written/claude.jsonl",
+    "hooks/tooltap-0.2/questions.jsonl",
+    "opencode-bus/opencode-1.18.33/question.jsonl",
+)
+FORM = {"requestedSchema": {"properties": {"n": {"type": "integer", "title": "How many?"}}, "required": ["n"]}}
+
+
+@pytest.mark.parametrize("path", [*ASKING, "several", "form"])
+def test_questions_of_a_display_event_can_be_answered_as_those_of_the_request(path: str) -> None:
+    written = {
+        "several": [{"question": "Which?", "multiple": True, "freeText": True, "options": ["Red", "Blue"]}],
+        "form": None,
+    }
+    if path in written:
+        asked = {"permissionId": "p", "questions": written[path], "input": FORM if path == "form" else None}
+        events: list[Event] = [made("permission-request", type="elicitation", **asked)]
+    else:
+        events = recorded(path)
+    requests = [one for one in events if isinstance(one, PermissionRequest) and one.type != "permission"]
+
+    for event in requests:
+        display = display_of(event)
+        assert isinstance(display, DisplayPermission)
+        waiting = Waiting(session="s", provider="claude", stream="s", seq=1, type=event.type)
+        waiting.questions = event.questions
+        expected = fields_of(waiting, event.input or {})
+        waiting.questions = msgspec.to_builtins(display.questions)
+        assert fields_of(waiting, display.input or {}) == expected != []
+    assert requests
