@@ -1,6 +1,6 @@
 """Tool calls: identity, updates, results, and what is left open.
 
-A call is identified by its id within its session, never by order. Each call goes through these states:
+A call is identified by its id within its session and agent, never by order. Each call goes through these states:
 
     (unknown) ── open ──▶ open ── answer ──▶ done
         │                  │ ▲                │
@@ -20,11 +20,12 @@ A call that is done leaves a `Tombstone`, so that late lines about it are recogn
 goes first.
 
 Every `call_id` that dialects pass is the wire's, and means the newest call of the line's session that has it: some
-providers reuse ids, and the sessions of one connection know nothing of each other's. The first call keeps the wire's
-id; a later one is `<turn>/<id>`, or `<turn>/<id>-<n>` where the turn has that one, too, and `<id>-<n>` outside of
-turns. A line that shows a call under the id of one that is done either repeats that call or begins another: `repeats`
-has the rule. Models also give parallel calls of one answer one id: then the place in the answer tells which call a line
-shows (`shown`), and the results come in the order of the calls (`due`).
+providers reuse ids, and the sessions of one connection know nothing of each other's. Nor do the agents of a session: if
+several have calls of one id, it means that of the line's agent. The first call keeps the wire's id; a later one is
+`<turn>/<id>`, or `<turn>/<id>-<n>` where the turn has that one, too, and `<id>-<n>` outside of turns. A line that shows
+a call under the id of one that is done either repeats that call or begins another: `repeats` has the rule. Models also
+give parallel calls of one answer one id: then the place in the answer tells which call a line shows (`shown`), and the
+results come in the order of the calls (`due`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.lines import Skip
 from tooltap.normalizers.core.model_view import model_view
 from tooltap.normalizers.core.state import SHORT, CallsState, OpenCall, Restore, Tombstone, Unfinished, tombstone_of
-from tooltap.normalizers.core.writer import Writer
+from tooltap.normalizers.core.writer import Writer, key_of_agent, key_of_spawner
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.payload import by_view, truncate_raw
 from tooltap.normalizers.tools.registry import preview, tool_input, tool_output
@@ -172,7 +173,7 @@ class Calls:
         It repeats it if it is a replay, or has the same tool and the same input in the same turn (`retold`: or in a
         later one).
         """
-        done = self._done(call_id)
+        done = [one for one in self._done(call_id) if one.agent == self._writer.agent]
         if not done or self._writer.replay:
             return bool(done)
         if not retold:
@@ -208,10 +209,13 @@ class Calls:
         """The open call that a line shows; None if it shows none of them, but another one.
 
         In an answer, an id that another place has, too, is another call's; and so is one without an index if the tool
-        or the input differs. A line of no answer shows the call with this input, else the newest."""
+        or the input differs. A line of no answer shows the call with this input, else the newest. Another agent's call
+        is shown by no line with another tool or input, nor by one whose agent it spawned."""
         sharing = self._sharing(call_id)
         if not sharing:
             return None
+        if sharing[-1].agent != self._writer.agent:  # then none of them is the agent's own
+            return self._shown_of_other(sharing, raw_name, value, name)
         if place is None:
             return self._like(sharing, raw_name, value, name) or sharing[-1]
         answer, index = self._place(place)
@@ -226,19 +230,30 @@ class Calls:
             return next((one for one in here if one.place == (answer, index)), None)
         return self._like(here, raw_name, value, name)
 
+    def _shown_of_other(self, calls: list[OpenCall], raw_name: str, value: Any, name: str | None) -> OpenCall | None:
+        """The call of another agent that a line shows: one of the two did not state its agent."""
+        agent = self._writer.agent
+        parent = None if self._writer.parent is None else self._writer.id_of_spawner(self._writer.parent)
+        unsure = [one for one in calls if (agent is None or one.agent is None) and one.id != parent]
+        return self._like(unsure, raw_name, value, name)
+
     def _like(self, calls: list[OpenCall], raw_name: str, value: Any, name: str | None) -> OpenCall | None:
         """The first of some calls that has this tool and this input."""
         return next((one for one in calls if self.shows(one, raw_name, value, name=name)), None)
 
     def _sharing(self, call_id: str) -> list[OpenCall]:
-        """The open calls of the line's session with this id on the wire, oldest first."""
+        """The open calls of the line's session with this id on the wire, oldest first: the agent's own, if it has
+        any."""
         opened, newest_id = self._state.open, self.id_of(call_id)
         newest = opened.get(newest_id)
         if newest_id == call_id:
             return [] if newest is None else [newest]
         known = newest or self._state.done.get(newest_id)
         session = self._writer.session if known is None else known.session
-        return [call for call in opened.values() if call.session == session and (call.wire_id or call.id) == call_id]
+        calls = [call for call in opened.values() if call.session == session and (call.wire_id or call.id) == call_id]
+        agent = self._writer.agent
+        own = [call for call in calls if call.agent == agent]
+        return own if own or (agent is not None and known is not None and known.agent == agent) else calls
 
     def _place(self, place: Place) -> tuple[str, int | str | None]:
         answer, index = place
@@ -351,7 +366,7 @@ class Calls:
             name,
             writer.session,
             writer.agent,
-            None if parent is None else self.id_of(parent),
+            None if parent is None else writer.id_of_spawner(parent),
             writer.turn,
             writer.origin,
             None if call_id == new_id else call_id,
@@ -657,14 +672,36 @@ class Calls:
         while call_id in state.open or call_id in state.done or writer.is_taken(call_id):
             number += 1
             call_id = f"{first}-{number}"
+        self._note_agents(wire_id, newest, call_id)
         state.renamed[f"{writer.session}/{wire_id}"] = call_id
         return call_id
 
+    def _note_agents(self, wire_id: str, before: str, call_id: str) -> None:
+        """Note whose calls have an id on the wire, if several agents use it. `before`: the newest call until now."""
+        state, session, agent = self._state, self._writer.session, self._writer.agent
+        known = state.open.get(before) or state.done.get(before)
+        is_others = known is not None and known.session == session and known.agent != agent
+        if known is not None and is_others:
+            if agent is not None and self._writer.parent == wire_id:
+                spawner = self._writer.id_of_spawner(wire_id)
+                state.renamed[key_of_spawner(session, agent, wire_id)] = spawner
+            state.renamed[key_of_agent(session, known.agent, wire_id)] = before
+        own = key_of_agent(session, agent, wire_id)
+        if is_others or own in state.renamed:
+            state.renamed[own] = call_id
+
     def _forget_id(self, call_id: str, tomb: Tombstone) -> None:
-        """Drop the wire id mapping of a call whose tombstone was evicted."""
-        key = f"{tomb.session}/{tomb.wire_id}"
-        if tomb.wire_id is not None and self._state.renamed.get(key) == call_id:
-            del self._state.renamed[key]
+        """Drop the mappings of the wire id of a call whose tombstone was evicted."""
+        renamed, session = self._state.renamed, tomb.session
+        if not renamed:
+            return
+        wire_id = tomb.wire_id or call_id
+        own = key_of_agent(session, tomb.agent, wire_id)
+        if renamed.get(own) == call_id:
+            del renamed[own]
+            renamed.pop(key_of_spawner(session, tomb.agent, wire_id), None)
+        if renamed.get(f"{session}/{wire_id}") == call_id:
+            del renamed[f"{session}/{wire_id}"]
 
     def _descendants(self, call_id: str) -> list[OpenCall]:
         """Open calls of the call's subagents, recursively, innermost first in each branch. Background calls and their

@@ -257,7 +257,8 @@ class CallsState(msgspec.Struct, omit_defaults=True):
     open: dict[str, OpenCall] = {}
     done: dict[str, Tombstone] = {}
     renamed: dict[str, str] = {}
-    """`<session>/<id on the wire>` -> id of the newest call, if the wire reused the id."""
+    """`<session>/<id on the wire>` -> id of the newest call, if the wire reused the id. Behind a newline, an agent: its
+    newest call, if calls of several agents have the id; behind `^`: the call that spawned it."""
     reused: int = 0
     """Number of reuses of ids."""
     children: dict[str, dict[str, None]] = {}

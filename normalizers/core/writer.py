@@ -165,15 +165,31 @@ class Writer:
         return False
 
     def id_of_call(self, wire_id: str) -> str:
-        """The id, in events, of the newest call of the session with this id on the wire. If only another session has
-        such a call, an id that no call has."""
+        """The id, in events, of the newest call of the session with this id on the wire: of the line's agent, if it has
+        such a call. If only another session has one, an id that no call has."""
         calls: CallsState = self.state.calls
-        if calls.renamed and (known := calls.renamed.get(f"{self.session}/{wire_id}")) is not None:
-            return known
+        if calls.renamed and (newest := calls.renamed.get(f"{self.session}/{wire_id}")) is not None:
+            own = calls.renamed.get(key_of_agent(self.session, self.agent, wire_id))
+            # A line that states no agent may be about a subagent's call.
+            return newest if own is None or (self.agent is None and own not in calls.open) else own
         call = calls.open.get(wire_id) or calls.done.get(wire_id)
         # A parser that begins anew in a stream may not know its session.
         is_its = call is None or self.session in (call.session, self._publishers_name)
         return wire_id if is_its else f"{self.session}/{wire_id}"
+
+    def id_of_spawner(self, wire_id: str) -> str:
+        """The id, in events, of the call that spawned the line's agent, which may have a call of this id itself."""
+        calls: CallsState = self.state.calls
+        newest = calls.renamed.get(f"{self.session}/{wire_id}") if calls.renamed else None
+        if newest is None or self.agent is None:
+            return self.id_of_call(wire_id)
+        if (known := calls.renamed.get(key_of_spawner(self.session, self.agent, wire_id))) is not None:
+            return known
+        for one in (calls.renamed.get(key_of_agent(self.session, None, wire_id)), newest, wire_id):
+            call = calls.open.get(one or "") or calls.done.get(one or "")
+            if one is not None and call is not None and call.name == "Task" and call.agent != self.agent:
+                return one
+        return newest
 
     def has_call(self, call_id: str) -> bool:
         """Return whether a call with this id in events, without the prefix, is known."""
@@ -236,7 +252,7 @@ class Writer:
             fields["text"] = text
         session, agent, parent, turn = self.session, self.agent, self.parent, self.turn
         if parent is not None:
-            parent = self.id_of_call(parent)
+            parent = self.id_of_spawner(parent)
         protocol, provider = self.origin or (self.protocol, self.provider)
         if _ENVELOPE_FIELDS.isdisjoint(fields):
             return self.emit_in(kind, fields, (session, agent, parent, turn, protocol, provider), self.ts, self.replay)
@@ -447,6 +463,16 @@ class Writer:
     def _take(self) -> list[Item]:
         items, self.items = self.items, []
         return items
+
+
+def key_of_agent(session: str, agent: str | None, wire_id: str) -> str:
+    """Key, in `CallsState.renamed`, of an agent's newest call with an id that calls of several agents have."""
+    return f"{session}/{wire_id}\n{agent or ''}"
+
+
+def key_of_spawner(session: str, agent: str | None, wire_id: str) -> str:
+    """Key, in `CallsState.renamed`, of the call that spawned an agent which has a call of the same id."""
+    return f"{session}/{wire_id}\n^{agent or ''}"
 
 
 def _text(value: Any) -> str:

@@ -192,18 +192,23 @@ class ToolCalls:
     # -- calls --------------------------------------------------------------------------------------------------
 
     def _begins_another(self, call_id: str, update: Line) -> bool:
-        """Whether a `tool_call` opens a new call under the id of one that has ended, or that another session has."""
+        """Whether a `tool_call` opens a new call under the id of one that has ended, or that another session or agent
+        has."""
         if self._parser.replay:
             return False
         if self._calls.session_of(call_id) != self._parser.session:
             return True
-        if not self._calls.is_done(call_id):
+        call, agent = self._calls.get(call_id), self._parser.agent
+        is_others = call is not None and agent is not None and call.agent != agent
+        if not is_others and not self._calls.is_done(call_id):
             return False
         use, name = ToolUse(), raw_name(update, call_id)
         _merge(use, update)
         if not _has_ended(update) and isinstance(update.get("content"), list):
             use.content = update["content"]
         value, canonical = self._read_input(use, name)
+        if is_others:
+            return self._calls.shown(call_id, name, value, name=canonical) is None
         return not self._calls.repeats(call_id, name, value, name=canonical)
 
     def open(

@@ -1,6 +1,6 @@
-"""Two sessions of one connection that use the same ids of calls and turns at the same time: each keeps its calls,
-results and permissions. Models number their calls (`call_0`, `functions.shell:0`), and sessions know nothing of each
-other."""
+"""Two sessions of one stream, or two subagents of one session, that use the same ids of calls and turns at the same
+time: each keeps its calls, results and permissions. Models number their calls (`call_0`, `functions.shell:0`), and
+neither sessions nor agents know anything of each other."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
+from tooltap.normalizers.catalog.registry import builtin
 from tooltap.protocol.events import Event, PermissionRequest, PermissionResponse, ToolCall, ToolResult, ToolUpdate
 from tooltap.protocol.inputs import Direction
 from tooltap.testing import Line, check_recording
 
 ID, TURN = "call_0", "1"
+AT = "2026-11-24T02:06:28.254Z"
 
 
 class Wire(NamedTuple):
@@ -23,7 +25,7 @@ class Wire(NamedTuple):
     begin: Callable[[str], list[dict[str, Any]]]
     call: Callable[[str], dict[str, Any]]
     result: Callable[[str], dict[str, Any]]
-    end: Callable[[str], dict[str, Any]]
+    end: Callable[[str], dict[str, Any]] | None = None
 
 
 def _codex_event(session: str, kind: str, **msg: Any) -> dict[str, Any]:
@@ -134,8 +136,211 @@ WIRES["tooltap-trace"] = Wire(
     lambda session: [],
     lambda session: _traced(session, 1, WIRES["acp"].call(session)),
     lambda session: _traced(session, 2, WIRES["acp"].result(session)),
-    lambda session: _traced(session, 3, WIRES["acp"].end(session)),
 )
+
+
+def _vibe(session: str, status: str, **state: Any) -> dict[str, Any]:
+    detail = {"toolName": "file_system.bash", "kind": "shell", "input": {"command": f"cat {session}"}}
+    head = {"id": "effect-0", "sessionId": session, "turnId": TURN, "createdAt": 1795338063801}
+    told = {"type": "effect", "title": "file_system.bash", "detail": detail, "generationStatus": status}
+    return {**head, **told, "state": {"status": status, **state}}
+
+
+WIRES["vibe-json"] = Wire(
+    lambda session: [],
+    lambda session: _vibe(session, "running"),
+    lambda session: _vibe(session, "completed", output={"stdout": f"text of {session}"}),
+)
+
+
+def _use(agent: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": ID, "name": "Bash", "input": {"command": f"cat {agent}"}}
+
+
+def _result(agent: str) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": ID, "content": f"text of {agent}"}
+
+
+def _spawn(agent: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"task_{agent}", "name": "Task", "input": {"prompt": f"Be {agent}."}}
+
+
+def _claude(kind: str, block: dict[str, Any], agent: str | None = None) -> dict[str, Any]:
+    message = {"role": kind, "id": f"m_{agent}", "content": [block]}
+    names = {"uuid": f"{kind}_{agent}", "session_id": "s", "parent_tool_use_id": agent and f"task_{agent}"}
+    return {"type": kind, "message": message, **names, **({"agent_id": agent} if agent else {})}
+
+
+def _transcript(kind: str, block: dict[str, Any], agent: str | None = None) -> dict[str, Any]:
+    chain = {"parentUuid": None, "isSidechain": agent is not None, "sessionId": "s", "cwd": "/ws", "version": "2.1.330"}
+    line = _claude(kind, block, agent)
+    told = {key: line[key] for key in ("type", "message", "uuid")}
+    return {**chain, **told, "timestamp": AT, **({"agentId": agent} if agent else {})}
+
+
+def _legacy(line: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "agent", "content": {"type": "output", "data": line}, "meta": {"sentFrom": "cli", "source": "cli"}}
+
+
+def _qwen(agent: str, kind: str, part: dict[str, Any], **more: Any) -> dict[str, Any]:
+    head = {"uuid": f"{kind}_{agent}", "parentUuid": None, "sessionId": "s", "timestamp": AT, "version": "0.24.4"}
+    message = {"role": "model" if kind == "assistant" else "user", "parts": [part]}
+    return {**head, "type": kind, "agentId": agent, "isSidechain": True, "message": message, **more}
+
+
+def _qwen_result(agent: str) -> dict[str, Any]:
+    response = {"id": ID, "name": "run_shell_command", "response": {"output": f"text of {agent}"}}
+    told = {"callId": ID, "status": "success", "resultDisplay": f"text of {agent}"}
+    return _qwen(agent, "tool_result", {"functionResponse": response}, toolCallResult=told)
+
+
+def _copilot(kind: str, agent: str | None, **data: Any) -> dict[str, Any]:
+    return {"type": kind, "id": kind, "timestamp": AT, "data": data, **({"agentId": agent} if agent else {})}
+
+
+def _kimi(kind: str, agent: str | None, **payload: Any) -> dict[str, Any]:
+    event = {"type": kind, "payload": payload}
+    if agent is None:
+        return event
+    told = {"parent_tool_call_id": f"task_{agent}", "agent_id": agent, "subagent_type": "coder", "event": event}
+    return {"type": "SubagentEvent", "payload": told}
+
+
+def _kimi_use(agent: str | None, call_id: str, name: str, **arguments: Any) -> dict[str, Any]:
+    function = {"name": name, "arguments": orjson.dumps(arguments).decode()}
+    return _kimi("ToolCall", agent, type="function", id=call_id, function=function, extras=None)
+
+
+def _kimi_result(agent: str) -> dict[str, Any]:
+    value = {"is_error": False, "output": f"text of {agent}", "message": "", "display": [], "extras": None}
+    return _kimi("ToolResult", agent, tool_call_id=ID, return_value=value)
+
+
+def _kimi_in(wrap: Callable[[dict[str, Any]], dict[str, Any]], head: list[dict[str, Any]]) -> Wire:
+    turn = wrap(_kimi("TurnBegin", None, user_input="Go."))
+    return Wire(
+        lambda agent: [*([*head, turn] if agent == "a" else []), wrap(_kimi_use(None, f"task_{agent}", "Task"))],
+        lambda agent: wrap(_kimi_use(agent, ID, "Shell", command=f"cat {agent}")),
+        lambda agent: wrap(_kimi_result(agent)),
+    )
+
+
+def _kimi_code(kind: str, agent: str, **more: Any) -> dict[str, Any]:
+    told = {"type": kind, "toolCallId": ID, "uuid": "u", "turnId": "0", "step": 1, **more}
+    return {"type": "context.append_loop_event", "agentId": agent, "time": 1795486123285, "event": told}
+
+
+def _cline_hook(agent: str, parent: str | None) -> dict[str, Any]:
+    names = {"agentId": agent, "taskId": "s" if parent is None else f"task of {agent}", "parentAgentId": parent}
+    return {"ts": AT, "type": "hook_event", "hookEventName": "agent_start", **names}
+
+
+def _cline(kind: str, agent: str, **more: Any) -> dict[str, Any]:
+    told = {"type": kind, "contentType": "tool", "toolName": "run_commands", "toolCallId": ID, "agentId": agent, **more}
+    return {"ts": AT, "type": "agent_event", "event": told}
+
+
+def _acp_call(agent: str, update_type: str, **update: Any) -> dict[str, Any]:
+    lineage = {"parentToolUseId": f"task_{agent}", "agentId": agent}
+    return _update("s", update_type, _meta={"claudeCode": lineage}, **update)
+
+
+_CLAUDE = Wire(
+    lambda agent: [_claude("assistant", _spawn(agent))],
+    lambda agent: _claude("assistant", _use(agent), agent),
+    lambda agent: _claude("user", _result(agent), agent),
+)
+
+AGENTS = {
+    "acp": Wire(
+        lambda agent: [_update("s", "tool_call", kind="think", rawInput={"prompt": "Go."}, toolCallId=f"task_{agent}")],
+        lambda agent: _acp_call(agent, "tool_call", kind="execute", rawInput={"command": f"cat {agent}"}),
+        lambda agent: _acp_call(
+            agent, "tool_call_update", status="completed", rawOutput={"output": f"text of {agent}"}
+        ),
+    ),
+    "claude-stream": _CLAUDE,
+    "claude-transcript": Wire(
+        lambda agent: [_transcript("assistant", _spawn(agent))],
+        lambda agent: _transcript("assistant", _use(agent), agent),
+        lambda agent: _transcript("user", _result(agent), agent),
+    ),
+    "cline-json": Wire(
+        lambda agent: [*([_cline_hook("root", None)] if agent == "a" else []), _cline_hook(agent, "root")],
+        lambda agent: _cline("content_start", agent, input={"commands": [f"cat {agent}"]}),
+        lambda agent: _cline(
+            "content_end", agent, output=[{"query": f"cat {agent}", "result": f"text of {agent}", "success": True}]
+        ),
+    ),
+    "copilot-json": Wire(
+        lambda agent: [
+            *([_copilot("session.start", None, sessionId="s")] if agent == "a" else []),
+            _copilot("tool.execution_start", None, toolCallId=f"task_{agent}", toolName="task", arguments={}),
+            _copilot("subagent.started", agent, toolCallId=f"task_{agent}", agentName="explore"),
+        ],
+        lambda agent: _copilot(
+            "tool.execution_start", agent, toolCallId=ID, toolName="bash", arguments={"command": f"cat {agent}"}
+        ),
+        lambda agent: _copilot(
+            "tool.execution_complete", agent, toolCallId=ID, success=True, result={"content": f"text of {agent}"}
+        ),
+    ),
+    "kimi-json": _kimi_in(lambda event: {"jsonrpc": "2.0", "method": "event", "params": event}, []),
+    "kimi-wire": _kimi_in(
+        lambda event: {"timestamp": 1788000001.0, "message": event}, [{"type": "metadata", "protocol_version": "1.6"}]
+    ),
+    "kimi-session": Wire(
+        lambda agent: [],
+        lambda agent: _kimi_code("tool.call", agent, name="Bash", args={"command": f"cat {agent}"}),
+        lambda agent: _kimi_code("tool.result", agent, result={"output": f"text of {agent}"}),
+    ),
+    "legacy": Wire(
+        lambda agent: [_legacy(_transcript("assistant", _spawn(agent)))],
+        lambda agent: _legacy(_transcript("assistant", _use(agent), agent)),
+        lambda agent: _legacy(_transcript("user", _result(agent), agent)),
+    ),
+    "qwen-chat": Wire(
+        lambda agent: [_qwen(agent, "user", {"text": "Go."})],
+        lambda agent: _qwen(
+            agent,
+            "assistant",
+            {"functionCall": {"id": ID, "name": "run_shell_command", "args": {"command": f"cat {agent}"}}},
+        ),
+        _qwen_result,
+    ),
+    "qwen-stream": _CLAUDE,
+}
+"""Dialects whose lines state an agent each, so that several subagents of one session run in one stream. Here `a` and
+`b` are two of them."""
+
+CANNOT = {
+    "cline-session": "a document is one session, or what one subagent of it did: it says which at its top",
+    "codex-exec": "a process has one thread, which only its first line names",
+    "codex-rollout": "a file is one thread, which its first line names; those of subagents are files of their own",
+    "continue-session": "a document is one session, which it names at its top",
+    "copilot-history": "a document is one session, which it names at its top",
+    "cursor-stream": "a process has one session, and its lines name no subagent",
+    "display-tools": "the stream is that of one client of our own server, which numbers the calls",
+    "droid-session": "a file is one session, which its first line names; those of subagents are files of their own",
+    "droid-stream": "a process has one session, and its lines name no subagent",
+    "gemini-chat": "a file is one session, or one subagent's chat, which its first line names",
+    "gemini-stream": "a process has one session, which only its first line names, and prints no calls of subagents",
+    "hooks": "they show no calls, and each question has an id that we made up",
+    "openai-chat": "the gateway makes a stream of each conversation: the API has no sessions",
+    "openai-responses": "the gateway makes a stream of each conversation",
+    "opencode-run": "a process prints one session, without those of subagents, and a call with its result in one line",
+    "pi-json": "a process has one session at a time, and its lines name none",
+    "pi-session": "a file is one session, which its first line names",
+    "vibe-session": "a folder is one session, which its snapshot names",
+}
+"""Dialects whose streams hold one session and one agent, and why."""
+
+
+def test_each_dialect_has_two_at_once_or_says_why_not() -> None:
+    named = WIRES.keys() | AGENTS.keys()
+    assert not named & CANNOT.keys()
+    assert named | CANNOT.keys() == builtin().keys()
+
 
 ORDERS = {
     "opened together": ["call a", "call b", "result b", "result a"],
@@ -155,7 +360,8 @@ def test_sessions_keep_their_calls(dialect: str, order: str) -> None:
     make = {"call": wire.call, "result": wire.result}
     lines = [line for session in ("a", "b") for line in wire.begin(session)]
     lines += [make[kind](session) for kind, session in map(str.split, ORDERS[order])]
-    lines += [wire.end(session) for session in ("a", "b")]
+    if wire.end is not None:
+        lines += map(wire.end, ("a", "b"))
 
     found = _read(dialect, [(line, None) for line in lines])
 
@@ -171,6 +377,79 @@ def test_sessions_keep_their_calls(dialect: str, order: str) -> None:
         ("b", "completed", "text of b"),
     ]
     assert [called[one.call_id].session for one in ended] == [one.session for one in ended]
+
+
+@pytest.mark.parametrize("order", [*ORDERS.values(), ["call a", "call b", "result a", "result b"]], ids=" ".join)
+@pytest.mark.parametrize("dialect", AGENTS)
+def test_subagents_keep_their_calls(dialect: str, order: list[str]) -> None:
+    wire = AGENTS[dialect]
+    make = {"call": wire.call, "result": wire.result}
+    lines = [line for agent in ("a", "b") for line in wire.begin(agent)]
+    lines += [make[kind](agent) for kind, agent in map(str.split, order)]
+
+    found = _read(dialect, [(line, None) for line in lines])
+
+    called = {event.call_id: event for event in found if isinstance(event, ToolCall) and "command" in event.input}
+    assert sorted((call.agent, call.input["command"], call.synthetic) for call in called.values()) == [
+        ("a", "cat a", False),
+        ("b", "cat b", False),
+    ]
+    ended = [event for event in found if isinstance(event, ToolResult) and event.call_id in called]
+    assert sorted((one.agent, one.status, one.output["stdout"], one.synthetic) for one in ended) == [
+        ("a", "completed", "text of a", False),
+        ("b", "completed", "text of b", False),
+    ]
+    assert [called[one.call_id].agent for one in ended] == [one.agent for one in ended]
+    assert len({event.session for event in found}) == 1
+
+
+def test_subagents_may_do_the_same_under_one_id() -> None:
+    """The call of the second one is no repetition of the first one's."""
+    lines = [line for agent in ("a", "b") for line in _CLAUDE.begin(agent)]
+    for agent in ("a", "b"):
+        use = {"type": "tool_use", "id": ID, "name": "Bash", "input": {"command": "ls"}}
+        lines += [_claude("assistant", use, agent), _claude("user", _result(agent), agent)]
+
+    found = _read("claude-stream", [(line, None) for line in lines])
+
+    ended = [event for event in found if isinstance(event, ToolResult) and not event.synthetic]
+    assert [(one.agent, one.output["stdout"]) for one in ended] == [("a", "text of a"), ("b", "text of b")]
+
+
+@pytest.mark.parametrize("dialect", ["claude-stream", "qwen-stream"])
+def test_subagent_may_have_the_ids_of_the_agent_that_started_it(dialect: str) -> None:
+    """Each agent begins to number its calls at 0. Both subagents have both ids, and each is below its own call."""
+    ids, agents = ("call_0", "call_1"), ("a", "b")
+    lines = [_claude("assistant", {**_spawn(agent), "id": call_id}) for agent, call_id in zip(agents, ids, strict=True)]
+    for call_id in ids:
+        for agent, spawner in zip(agents, ids, strict=True):
+            of_agent = {"parent_tool_use_id": spawner, "uuid": f"{agent} {call_id}"}
+            line = _claude("assistant", {**_use(agent), "id": call_id}, agent)
+            lines.append({**line, "message": {**line["message"], "id": f"m {agent} {call_id}"}, **of_agent})
+    for call_id in ids:
+        for agent, spawner in zip(agents, ids, strict=True):
+            line = _claude("user", {**_result(agent), "tool_use_id": call_id}, agent)
+            lines.append({**line, "parent_tool_use_id": spawner, "uuid": f"result {agent} {call_id}"})
+    lines += [
+        _claude("user", {"type": "tool_result", "tool_use_id": call_id, "content": f"{agent} is done"})
+        for agent, call_id in zip(agents, ids, strict=True)
+    ]
+
+    found = _read(dialect, [(line, None) for line in lines])
+
+    calls = {event.call_id: event for event in found if isinstance(event, ToolCall)}
+    spawned = {
+        agent: next(one for one in calls.values() if one.name == "Task" and one.input["prompt"] == f"Be {agent}.")
+        for agent in agents
+    }
+    own = [one for one in calls.values() if one.name == "Bash"]
+    assert sorted((one.agent, one.input["command"]) for one in own) == [("a", "cat a")] * 2 + [("b", "cat b")] * 2
+    assert all(one.parent == spawned[str(one.agent)].call_id for one in own)
+    ended = {event.call_id: event for event in found if isinstance(event, ToolResult)}
+    assert not any(one.synthetic for one in ended.values())
+    assert {(one.agent, ended[one.call_id].output["stdout"]) for one in own} == {("a", "text of a"), ("b", "text of b")}
+    assert len(ended) == 6
+    assert all(ended[spawned[agent].call_id].parent is None for agent in agents)
 
 
 def test_call_that_ends_with_the_stream_keeps_its_output() -> None:
