@@ -29,6 +29,8 @@ atexit.register(shutil.rmtree, os.environ["TOOLTAP_SPOOL"], ignore_errors=True)
 os.environ["XDG_DATA_HOME"] = os.environ["TOOLTAP_SPOOL"] + "-data"
 atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 os.environ["XDG_CONFIG_HOME"] = os.path.join(os.environ["TOOLTAP_SPOOL"], "no-configuration")
+# What lies above the tests' folders, such as a file `.git` in /tmp, is nothing to the git that tests run.
+os.environ["GIT_CEILING_DIRECTORIES"] = os.path.realpath(tempfile.gettempdir())
 
 # Images of containers set it. Without bytecode every run would rewrite and compile every test again, and each of the
 # processes that tests start would compile the product again.

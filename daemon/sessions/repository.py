@@ -52,8 +52,9 @@ class Repositories:
 
 
 def root_of(cwd: str) -> str | None:
-    """Return the folder, at `cwd` or above, that has `.git`: a file, or a folder that git takes for one; of a
-    worktree, the folder of its repository. Links are not followed. It may block: call it in a thread."""
+    """Return the folder, at `cwd` or above, that has `.git`: a folder that git takes for a repository, or a file that
+    names one; of a worktree, the folder of its repository. Links are not followed. It may block: call it in a
+    thread."""
     if not os.path.isabs(cwd) or not os.path.isdir(cwd):
         return None
     home = os.path.expanduser("~")
@@ -67,8 +68,8 @@ def root_of(cwd: str) -> str | None:
             else:
                 if stat.S_ISDIR(mode) and _is_git_folder(os.path.join(folder, ".git")):
                     return folder
-                if stat.S_ISREG(mode):
-                    return _repository_of(folder) or folder
+                if stat.S_ISREG(mode) and (found := _repository_of(folder)) is not None:
+                    return found
         if (above := os.path.dirname(folder)) == folder:
             break
         folder = above
@@ -80,20 +81,23 @@ def _is_git_folder(path: str) -> bool:
     return os.path.lexists(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects"))
 
 
-_GITDIR = re.compile(r"gitdir:[ ]*(.+?)[/\\]worktrees[/\\][^/\\]+[/\\]?\s*")
-"""Content of the file `.git` of a worktree. That of a submodule names no worktree."""
+_GITDIR = re.compile(r"gitdir:[ ]*(?:(.+?)[/\\]worktrees[/\\][^/\\]+[/\\]?|\S.*)")
+"""Content of a file `.git` without space at its end. The group is None unless it names a worktree."""
 _HIDDEN = frozenset({".git", ".bare"})
 
 
 def _repository_of(folder: str) -> str | None:
-    """Return the folder of the repository that the file `.git` of a worktree names; None if it is no worktree."""
+    """Return the repository of a folder with a file `.git`: of a worktree, the folder of the repository that it names;
+    else the folder itself. None if git takes the file for nothing."""
     try:
         with open(os.path.join(folder, ".git"), encoding="utf-8", errors="replace") as file:
-            found = _GITDIR.fullmatch(file.read(4_096))
+            found = _GITDIR.fullmatch(file.read(4_096).rstrip())
     except OSError:
         return None
     if found is None:
         return None
+    if found[1] is None:
+        return folder
     common = os.path.normpath(os.path.join(folder, found[1]))
     return os.path.dirname(common) if os.path.basename(common) in _HIDDEN else common
 

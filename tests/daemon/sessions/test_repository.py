@@ -22,6 +22,12 @@ def made(folder: Path) -> None:
 
 
 @pytest.fixture
+def above(tmp_path: Path) -> str | None:
+    """The repository in which the tests' temporary folder lies: usually none."""
+    return root_of(str(tmp_path.parent))
+
+
+@pytest.fixture
 def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "shop"
     made(folder)
@@ -35,11 +41,18 @@ def test_root_is_the_nearest_folder_with_git(repository: Path) -> None:
     assert root_of(str(repository)) == str(repository)
 
 
-def test_stray_folder_above_is_no_repository(repository: Path, tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
+@pytest.mark.parametrize("stray", ["empty folder", "folder without objects", "empty file", "file of another kind"])
+def test_stray_git_above_is_no_repository(repository: Path, tmp_path: Path, above: str | None, stray: str) -> None:
+    git = tmp_path / ".git"
+    if "folder" in stray:
+        git.mkdir()
+        if "objects" in stray:
+            (git / "HEAD").touch()
+    else:
+        git.write_text("" if stray == "empty file" else "gitdir:\nnotes\n")
     (tmp_path / "alone").mkdir()
 
-    assert root_of(str(tmp_path / "alone")) is None
+    assert root_of(str(tmp_path / "alone")) == above
     assert root_of(str(repository / "src")) == str(repository)
 
 
@@ -106,26 +119,28 @@ def test_names_that_are_not_unique_show_the_folders_above() -> None:
     assert list(names_of(folders).values()) == ["cli/3", "web/3", "shop", "a/x/y", "b/x/y", "tool", ""]
 
 
-def test_no_root_without_git_or_folder(repository: Path, tmp_path: Path) -> None:
-    assert root_of(str(tmp_path)) is None
+def test_no_root_without_git_or_folder(repository: Path, tmp_path: Path, above: str | None) -> None:
+    assert root_of(str(tmp_path)) == above
     assert root_of(str(repository / "gone")) is None
     assert root_of("src") is None
 
 
-def test_link_is_not_followed(repository: Path, tmp_path: Path) -> None:
+def test_link_is_not_followed(repository: Path, tmp_path: Path, above: str | None) -> None:
     other = tmp_path / "other"
     other.mkdir()
     os.symlink(repository / ".git", other / ".git")
 
-    assert root_of(str(other)) is None
+    assert root_of(str(other)) == above
 
 
-def test_repository_of_the_home_folder_holds_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repository_of_the_home_folder_holds_no_project(
+    tmp_path: Path, above: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     made(tmp_path)
     (tmp_path / "notes").mkdir()
 
-    assert root_of(str(tmp_path / "notes")) is None
+    assert root_of(str(tmp_path / "notes")) == above
     assert root_of(str(tmp_path)) == str(tmp_path)
 
 
