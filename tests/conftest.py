@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 from tests.markers import ProcessGuard, mark
+from tests.programs import need_programs_of, undeclared
 
 pytest_plugins = ["tests.leaks"]
 
@@ -73,6 +74,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     PROCESSES.started()
+    PROCESSES.programs.clear()
     return (yield)
 
 
@@ -80,13 +82,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     done = yield
     started = PROCESSES.started()
+    if unknown := undeclared(PROCESSES.programs):
+        pytest.fail(f"it starts {', '.join(sorted(unknown))}: mark it with `programs`, see tests/programs.py")
     if started is not None and item.get_closest_marker("process") is item.get_closest_marker("browser") is None:
         pytest.fail(f"it starts a process: mark it with `process` ({started})")
     return done
 
 
-def pytest_runtest_setup() -> None:
-    """Forget the contained errors of earlier tests in this process."""
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose programs are missing; forget the contained errors of earlier tests in this process."""
+    need_programs_of(item)
     if (logs := sys.modules.get("tooltap.daemon.system.logs")) is not None:
         logs.faults.counts.clear()
 

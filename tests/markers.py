@@ -1,4 +1,5 @@
-"""Markers, which say what a test needs: `process`, `browser`, `timing`, `slow`, `lab`. pyproject.toml explains them.
+"""Markers, which say what a test needs: `process`, `programs`, `browser`, `timing`, `slow`, `lab`. pyproject.toml
+explains them.
 
 `process` and `browser` are found by reading: a test has one if its own code, a fixture of it, or a helper that they
 call calls something that starts a process (`subprocess.run`, `os.fork`, …) or a browser. Where the product starts the
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests.programs import special_programs
 from tests.slow import slow_tests
 
 __all__ = ["ProcessGuard", "mark", "needs"]
@@ -132,15 +134,22 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 class ProcessGuard:
-    """Records that a test starts a process; `started` returns the first start since it was last called."""
+    (
+        """Records that a test starts a process; `started` returns the first start since it was last called.
+    `programs` collects the names of what is started and not on every machine."""
+        ""
+    )
 
     def __init__(self) -> None:
         self._started: str | None = None
+        self.programs: set[str] = set()
         starts = STARTS  # the name is gone when the interpreter ends
 
         def hear(event: str, arguments: tuple[Any, ...]) -> None:
-            if event in starts and self._started is None:
-                self._started = f"{event} {arguments[:1]}"
+            if event in starts:
+                if self._started is None:
+                    self._started = f"{event} {arguments[:1]}"
+                self.programs |= special_programs(event, arguments)
 
         sys.addaudithook(hear)
         spawn = util.spawnv_passfds  # which is not audited

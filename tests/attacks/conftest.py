@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from tests.attacks.hostile import Hostile
 from tests.attacks.stranger import MISSING as NOT_ROOT
 from tests.attacks.stranger import Stranger
-from tests.browser.chromium import MISSING as NO_BROWSER
-from tests.browser.chromium import TIMEOUT, close, launched, leave
+from tests.browser.chromium import PROGRAM, TIMEOUT, close, launched, leave
 from tests.browser.serving import Site
+from tests.programs import require
 
 
 @pytest.fixture(scope="session")
@@ -65,8 +65,7 @@ def hostile() -> Iterator[Hostile]:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    if NO_BROWSER:
-        pytest.skip(NO_BROWSER)
+    require(PROGRAM)
     with launched() as browser:
         yield browser
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,10 +43,12 @@ def _opened(paths: Iterable[str]) -> str:
 PYTHON_FOR_ALL = _opened({sys.base_prefix, sys.prefix, str(ROOT)})
 """Shell commands for a mount namespace of its own: they let others run this Python and this tree, wherever they are."""
 
-needs_another_user = pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv") or not shutil.which("unshare"),
-    reason="only root can act as another user, with setpriv and unshare",
-)
+
+def needs_another_user(function: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that acts as another user."""
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")(function)
+    pytest.mark.programs("setpriv", "unshare")(function)
+    return function
 
 
 @contextmanager

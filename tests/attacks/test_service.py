@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -73,7 +72,8 @@ def wait_until(ready: Callable[[], bool]) -> None:
 
 
 @needs_another_user
-@pytest.mark.skipif(not os.path.exists(SYSTEMD) or not shutil.which("nsenter"), reason="systemd is not installed")
+@pytest.mark.programs("nsenter")
+@pytest.mark.skipif(not os.path.exists(SYSTEMD), reason="systemd is not installed")
 def test_service_follows_and_can_write_to_nothing_else() -> None:
     with logged_in() as systemd:
         root = Path(f"/proc/{systemd}/root")

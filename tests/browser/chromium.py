@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -23,13 +22,14 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-__all__ = ["MISSING", "Tab", "close", "launched", "leave", "violations"]
+from tests.programs import found
+
+__all__ = ["PROGRAM", "Tab", "close", "launched", "leave", "violations"]
 
 TIMEOUT = 60_000
 """Timeout for a condition in milliseconds; two cores may be shared by many tests, and the first page of a new browser
 waits for all of its processes."""
-PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-MISSING = "" if PROGRAM else "no chromium, chromium-browser or google-chrome is installed"
+PROGRAM = "chromium|chromium-browser|google-chrome"
 LISTENER = """
 addEventListener("securitypolicyviolation",
     event => console.error("CSP", event.violatedDirective, event.blockedURI, event.sourceFile));
@@ -44,7 +44,7 @@ def launched(*arguments: str) -> Iterator[Browser]:
     playwright: Playwright
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=PROGRAM,
+            executable_path=found(PROGRAM),
             args=[
                 "--disable-gpu",
                 "--disable-gpu-rasterization",

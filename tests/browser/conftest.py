@@ -11,14 +11,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.chromium import MISSING, Tab, launched
+from tests.browser.chromium import PROGRAM, Tab, launched
 from tests.browser.serving import Site
+from tests.programs import require
 
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    if MISSING:
-        pytest.skip(MISSING)
+    require(PROGRAM)
     with launched() as browser:
         yield browser
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -20,6 +19,7 @@ import httpx
 
 from tests.browser.chromium import TIMEOUT
 from tests.daemon.web.browsing import free_port
+from tests.programs import found
 
 __all__ = ["ENGINES", "Engine", "Key"]
 
@@ -64,6 +64,8 @@ class Key:
 class Engine(ABC):
     """A browser window with a profile of its own. Use it in `with`."""
 
+    PROGRAMS: tuple[str, ...]
+
     @abstractmethod
     def open(self, address: str) -> None: ...
 
@@ -99,8 +101,7 @@ class Engine(ABC):
 
 
 class Firefox(Engine):
-    PROGRAM = shutil.which("firefox-esr") or shutil.which("firefox") or ""
-    MISSING = "" if PROGRAM else "neither firefox-esr nor firefox is installed"
+    PROGRAMS = ("firefox-esr|firefox",)
 
     def __init__(self, profile: Path) -> None:
         (profile / "user.js").write_text(PREFERENCES)
@@ -114,7 +115,10 @@ class Firefox(Engine):
         ]
         environment = {**os.environ, "HOME": str(profile)}
         self._process = subprocess.Popen(
-            [self.PROGRAM, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*map(found, self.PROGRAMS), *arguments],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         try:
             port = int(_content(profile / "MarionetteActivePort"))
@@ -165,19 +169,18 @@ class Firefox(Engine):
 
 
 class WebKit(Engine):
-    DRIVER, XVFB = shutil.which("WebKitWebDriver") or "", shutil.which("Xvfb") or ""
-    BROWSER = str(next(iter(sorted(Path("/usr/lib").glob("*/webkit2gtk-4*/MiniBrowser"))), ""))
-    MISSING = "" if DRIVER and XVFB and BROWSER else "WebKitWebDriver, MiniBrowser or Xvfb is not installed"
+    BROWSER = str(next(iter(sorted(Path("/usr/lib").glob("*/webkit2gtk-4*/MiniBrowser"))), "MiniBrowser"))
+    PROGRAMS = ("WebKitWebDriver", "Xvfb", BROWSER)
 
     def __init__(self, profile: Path) -> None:
         display, port = profile / "display", free_port()
         with display.open("wb") as file:
             self._screen = subprocess.Popen(
-                [self.XVFB, "-displayfd", "1", "-screen", "0", SCREEN], stdout=file, stderr=subprocess.DEVNULL
+                ["Xvfb", "-displayfd", "1", "-screen", "0", SCREEN], stdout=file, stderr=subprocess.DEVNULL
             )
         environment = {**os.environ, "DISPLAY": f":{_content(display)}", "HOME": str(profile)}
         self._driver = subprocess.Popen(
-            [self.DRIVER, f"--port={port}"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            ["WebKitWebDriver", f"--port={port}"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         transport = httpx.HTTPTransport(retries=10)  # until it listens
         self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS, transport=transport)

@@ -10,6 +10,7 @@ from tests.browser.other_engines import ENGINES, Engine, Key
 from tests.browser.recordings import assistant_message
 from tests.browser.scene import CALLS, PROMPTS, SESSION, Scene
 from tests.browser.serving import Site
+from tests.programs import require
 
 LIVE = "return document.querySelector('#connection')?.textContent === 'Live'"
 CURRENT = "return document.querySelector('#outline a[aria-current]')?.textContent.includes(arguments[0])"
@@ -39,8 +40,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture(scope="module", params=ENGINES)
 def engine(request: pytest.FixtureRequest, scene: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     kind = ENGINES[request.param]
-    if kind.MISSING:
-        pytest.skip(kind.MISSING)
+    require(*kind.PROGRAMS)
     engine = kind(tmp_path_factory.mktemp("profile"))
     try:
         engine.resize(1_400, 1_000)

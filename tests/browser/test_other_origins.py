@@ -15,6 +15,7 @@ from tests.browser.serving import Site
 from tests.daemon.events import commit, message
 from tests.daemon.web.browsing import browsed
 from tests.http_server import HttpServer
+from tests.programs import found
 
 ATTEMPTS = """
 <img src="{url}/api/events"><script src="{url}/api/events"></script><link rel="stylesheet" href="{url}/api/stats">
@@ -97,7 +98,7 @@ def test_other_origin_gets_nothing(known: Page, site: Site, host: str) -> None:
 def test_dns_rebinding_gets_nothing(browser: Browser, site: Site) -> None:
     """For the browser the page and the gateway have the same origin."""
     arguments = ["--host-resolver-rules=MAP evil.example 127.0.0.1", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-    rebound = browser.browser_type.launch(executable_path=PROGRAM, args=arguments)
+    rebound = browser.browser_type.launch(executable_path=found(PROGRAM), args=arguments)
     try:
         page = rebound.new_page()
         for address in ("/", "/healthz", "/?pass=0.x"):

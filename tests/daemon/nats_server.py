@@ -6,15 +6,15 @@ import os
 import signal
 import socket
 import subprocess
-import sysconfig
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.daemon.running import TIMEOUT
+from tests.programs import found, require
 
-PROGRAM = Path(sysconfig.get_path("scripts")) / "nats-server"
+PROGRAM = "nats-server"
 
 
 def reserved() -> socket.socket:
@@ -27,10 +27,11 @@ def reserved() -> socket.socket:
 
 
 class NatsServer:
-    """A nats-server process with its files in `directory`; `options` are added to its command line. Raises
-    `RuntimeError` if it does not start."""
+    """A nats-server process with its files in `directory`; `options` are added to its command line. Skips
+    the test if it is not installed. Raises `RuntimeError` if it does not start."""
 
     def __init__(self, directory: Path, *options: str, jetstream: bool = True) -> None:
+        require(PROGRAM)
         self.directory = directory
         self._reserved = reserved()
         self.options = ("-js", "-sd", str(directory / "js"), *options) if jetstream else options
@@ -42,7 +43,7 @@ class NatsServer:
         """Start, again at the same address. The log goes to a file: a pipe that nobody reads would block the server."""
         log = self.directory / "server.log"
         port = self._reserved.getsockname()[1]
-        command = [str(PROGRAM), "-a", "127.0.0.1", "-p", str(port), *self.options]
+        command = [found(PROGRAM), "-a", "127.0.0.1", "-p", str(port), *self.options]
         with log.open("wb") as output:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=output)
         deadline = time.monotonic() + TIMEOUT

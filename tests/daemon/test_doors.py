@@ -128,6 +128,7 @@ def test_deleted_messages_of_nats(on_nats: OnNats, tmp_path: Path, door: Door) -
 
 
 @pytest.mark.process
+@pytest.mark.programs("npm", "npx", "node")
 def test_typescript_client(whole: Whole, on_nats: OnNats, tmp_path: Path) -> None:
     """One test, because it compiles the client."""
     try:

@@ -24,7 +24,7 @@ from structlog.testing import capture_logs
 from tests.cli.command import here
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Running
-from tests.daemon.taps.test_follow_machines import PRIVATE, why_not
+from tests.daemon.taps.test_follow_machines import PRIVATE, require_machines
 from tests.daemon.web.browsing import Browser, browsed
 from tooltap.daemon.system.paths import daemon_folders
 
@@ -270,8 +270,7 @@ FULL = "disk is full"
 
 def test_full_disk_is_noticed_and_the_daemon_goes_on_when_it_is_freed(tmp_path: Path) -> None:
     """Journal, search index and trace lie on one disk, which is mounted for the daemon alone."""
-    if reason := why_not():
-        pytest.skip(reason)
+    require_machines()
     disk, long = tmp_path / "disk", f"word meanwhile {os.urandom(300_000).hex()}"
     disk.mkdir()
     within = [*PRIVATE, "sh", "-c", DISK, str(disk)]

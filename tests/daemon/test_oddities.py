@@ -28,6 +28,7 @@ from tests.cli.tap.spooling import Daemon, Place, until
 from tests.cli.tap.test_spool import ECHO, echo, prints
 from tests.daemon.constants import write_settings
 from tests.daemon.running import Wire
+from tests.programs import require
 
 LASTS = float(os.environ.get("TOOLTAP_LASTS", "1"))
 """Seconds that a process is stopped, or a disk full."""
@@ -262,6 +263,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A small file system of its own."""
     folder = tmp_path / "disk"
     folder.mkdir()
+    require("mount", "umount")
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=3m,mode=700", "tmpfs", folder], capture_output=True, check=False
     )

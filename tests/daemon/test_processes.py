@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.constants import VARIABLE
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT
-from tests.daemon.taps.test_follow_machines import PRIVATE, why_not
+from tests.daemon.taps.test_follow_machines import PRIVATE, require_machines
 
 LINE = json.dumps({"t": 1_700_000_000_000, "dir": "out", "line": "not JSON"}).encode() + b"\n"
 INGEST = b'{"op":"ingest","stream":"s","framing":"tapped","dialect":"claude-stream"}\n'
@@ -111,8 +111,7 @@ def test_second_daemon_on_a_link_to_a_journal_ends(tmp_path: Path) -> None:
 
 def test_second_daemon_on_a_journal_in_a_bound_folder_ends(tmp_path: Path) -> None:
     """The folder is bound to another place in a namespace of mounts that ends with the second daemon."""
-    if reason := why_not():
-        pytest.skip(reason)
+    require_machines()
     folder, bound = tmp_path / "folder", tmp_path / "bound"
     folder.mkdir()
     bound.mkdir()

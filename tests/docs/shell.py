@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.cli.command import CLAUDE, CODEX, DEMO, environment, serving
+from tests.programs import found, of_script, require
 from tests.test_layout import ROOT
 
 TIMEOUT = 60
@@ -44,7 +45,9 @@ class Shell:
         return self.folder / "bin"
 
     def run(self, script: str, *, code: int = 0) -> str:
-        """Run a script with Bash and return its output. Fails the test if the exit code is not `code`."""
+        """Run a script with Bash and return its output. Fails the test if the exit code is not `code`, and skips it if
+        the script needs a program that is not installed."""
+        require(*sorted(of_script(script)))
         return self.execute("bash", "-euo", "pipefail", "-c", script, code=code)
 
     def wait_for_the_trace(self) -> None:
@@ -108,7 +111,7 @@ def shell(folder: Path, *, is_empty: bool = False) -> Iterator[Shell]:
         write_program(shell.programs / name, f"exec cat {shlex.quote(str(folder / name))}.stream")
     write_program(shell.programs / "tooltap", f'exec {shlex.quote(sys.executable)} -m tooltap.cli "$@"')
     write_program(shell.programs / "python", f'exec {shlex.quote(sys.executable)} -W error "$@"')
-    if shutil.which("socat") is None:
+    if not found("socat"):
         shutil.copy(ROOT / "tests" / "bin" / "socat", shell.programs)
     (folder / "recordings").mkdir()
     shutil.copy(CLAUDE, folder / "recordings" / "claude.jsonl")

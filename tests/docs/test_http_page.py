@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,9 +32,7 @@ EXAMPLES = [
     (command.tag, command.text, printed.text) for command, printed in zip(BLOCKS[::2], BLOCKS[1::2], strict=True)
 ]
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("curl") is None or shutil.which("jq") is None, reason="curl or jq is not installed"
-)
+pytestmark = pytest.mark.programs("curl", "jq")
 
 
 @pytest.fixture(scope="module")

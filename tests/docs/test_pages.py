@@ -123,7 +123,7 @@ def test_trace_is_replayed_and_compared(usual: Shell) -> None:
     assert usual.run(tagged(DOCS / "how-to" / "fixtures.md", "trace")).endswith("no difference\n")
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+@pytest.mark.programs("jq")
 def test_shell_lists_calls_and_publishes(empty: Shell) -> None:
     empty.execute("tooltap", "ingest", *map(str, DEMO.glob("*.jsonl")))
     calls, published = empty.run(tagged(SUBSCRIBE, "socat")).split('{"op":"welcome"')
@@ -190,7 +190,7 @@ def test_gateway_address_is_the_default() -> None:
     assert f"`http://{LISTEN}/v1`" in TAP.read_text()
 
 
-@pytest.mark.skipif(shutil.which("curl") is None or shutil.which("jq") is None, reason="curl or jq is not installed")
+@pytest.mark.programs("curl", "jq")
 def test_events_come_over_http_as_shown(tmp_path: Path) -> None:
     """On another port, since this one may be in use."""
     write_program(tmp_path / "tooltap", f'exec {shlex.quote(sys.executable)} -m tooltap.cli "$@"')

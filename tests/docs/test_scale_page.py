@@ -16,6 +16,7 @@ from tests.cli.command import CLAUDE, CODEX, environment
 from tests.daemon.nats_server import PROGRAM, NatsServer
 from tests.docs.pages import DOCS, blocks_of, tagged
 from tests.docs.shell import write_program
+from tests.programs import found
 from tooltap.daemon.config import load_config
 from tooltap.daemon.journal.nats.place import NatsOptions, NatsPlace
 
@@ -103,7 +104,9 @@ def test_server_configurations_are_valid(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(tagged(PAGE, name))
     command = tagged(PAGE, "server").split()
     assert command[:2] == ["nats-server", "-c"]
-    finished = subprocess.run([PROGRAM, "-t", "-c", tmp_path / name], capture_output=True, text=True, check=False)
+    finished = subprocess.run(
+        [found(PROGRAM), "-t", "-c", tmp_path / name], capture_output=True, text=True, check=False
+    )
     assert finished.returncode == 0, finished.stderr
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple, Self
 
-__all__ = ["ALWAYS", "CLASSES", "EFFECTS", "LASTING", "Control", "Fault", "build", "compiler"]
+from tests.programs import COMPILER, found
+
+__all__ = ["ALWAYS", "CLASSES", "EFFECTS", "LASTING", "Control", "Fault", "build"]
 
 CLASSES = (
     *("open", "read", "write", "sync", "truncate", "rename", "unlink", "mkdir", "stat", "chmod", "lock", "mmap"),
@@ -164,13 +165,9 @@ class Control:
             block.counts[at] = 0
 
 
-def compiler() -> str | None:
-    return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-
-
 def build(folder: Path) -> Path:
     """Compile the library into a folder."""
     library = folder / "shim.so"
     source = Path(__file__).with_name("shim.c")
-    subprocess.run([str(compiler()), "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    subprocess.run([found(COMPILER), "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
     return library

@@ -14,10 +14,14 @@ from pathlib import Path
 import pytest
 
 from tests.faults.running import Bench
-from tests.faults.shim import Control, Fault, build, compiler
+from tests.faults.shim import Control, Fault, build
 from tests.faults.zygote import Process
+from tests.programs import COMPILER
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux" or compiler() is None, reason="needs Linux and a C compiler")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="needs Linux"),
+    pytest.mark.programs(COMPILER),
+]
 
 WRITING = """
 import os, sys

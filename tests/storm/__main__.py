@@ -23,7 +23,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.browser.chromium import MISSING
+from tests.browser.chromium import PROGRAM
+from tests.programs import found
 from tests.storm.agents import session_id
 from tests.storm.checker import Expected, Ledger, Record, Row, Subscriber, check_with
 from tests.storm.faults import Faults
@@ -107,7 +108,7 @@ class Storm:
             options = {"path": str(path), "record": str(world.records / f"publisher-{index}.jsonl"), "seed": self.seed}
             options |= {"first": (index + 1) * 0x100000, "rate": RATE}
             world.launch(f"publisher-{index}", "publishers", json.dumps(options))
-        if not MISSING:
+        if found(PROGRAM):
             url = f"http://127.0.0.1:{world.port}"
             world.launch("browser", "browser", url, str(world.token), str(world.records / "browser"))
 
@@ -134,7 +135,7 @@ class Storm:
         world.until("the daemon answers", world.answers)
         users.join()
         world.end(*(f"publisher-{index}" for index in range(PUBLISHERS)))
-        if not MISSING:
+        if found(PROGRAM):
             world.end("browser")
         world.until("spools are empty", lambda: not [*(world.disk / "spool").glob("*.spool")])
         streams = self._streams()

@@ -17,6 +17,7 @@ import pytest
 
 from tests.cli.command import COMMAND, Child, environment, here, sentence, start, tooltap
 from tests.cli.screen import started
+from tests.programs import require
 from tooltap.daemon.system import workers
 
 RECORDINGS = Path(__file__).parents[2] / "fixtures"
@@ -136,6 +137,7 @@ class Blocked:
 
 def _processes() -> list[tuple[int, int, str]]:
     """`(pid, parent, state)` of each."""
+    require("ps")
     found = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,state="], capture_output=True, text=True, check=True).stdout
     fields = [line.split() for line in found.splitlines()]
     return [(int(pid), int(parent), state) for pid, parent, state in fields]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -87,7 +86,7 @@ def fish(home: Path, typed: str, **changes: str) -> dict[str, str]:
 
 
 def installed(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed")
+    return pytest.mark.programs(name)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=installed(name)) for name in ("bash", "zsh")])

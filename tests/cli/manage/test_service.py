@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import plistlib
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +24,12 @@ ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 
 
 PROGRAM = "tooltap.cli.manage.service._this_program"
+
+
+@pytest.fixture(autouse=True)
+def _namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service can be confined, whatever this machine grants."""
+    monkeypatch.setattr("tooltap.daemon.system.services.grants_namespaces", lambda: True)
 
 
 @pytest.fixture
@@ -203,7 +208,7 @@ def test_installing_creates_the_folders(unit: Path, tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b").is_dir()
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.programs("systemd-analyze")
 def test_documented_exposure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table in the documentation is what systemd says of the unit."""
     monkeypatch.setattr(PROGRAM, lambda: ["/usr/bin/tooltap"])
@@ -236,7 +241,7 @@ def test_unit_starts_the_installing_program(tmp_path: Path) -> None:
     assert settings(finished.stdout)["Service.ExecStart"] == [f"{script} serve"]
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.programs("systemd-analyze")
 def test_systemd_verifies_unit(unit: Path, tmp_path: Path) -> None:
     here("service", "install", "--", "--follow", "claude,codex", "--journal", f"sqlite:{tmp_path / 'a b%c$d.db'}")
     command = ["systemd-analyze", "verify", "--user", "--man=no", str(unit)]

@@ -14,6 +14,7 @@ from tests.cli.command import here, sentence
 from tests.cli.hostile.runs import on_a_terminal
 from tests.daemon.running import Running, running
 from tests.normalizers.reading import FIXTURES
+from tests.programs import require
 
 EDIT = FIXTURES / "claude-stream/claude-code-2.1.330/edit.jsonl"
 EDITED = "f3bd2604"
@@ -53,6 +54,7 @@ def test_a_diff_in_a_pipe_is_a_patch(daemon: Running, tmp_path: Path) -> None:
         'def main():\n    for name in sys.argv[1:] or ["world"]:\n'
     )
     diff = files(daemon, EDITED, "src/app.py")
+    require("git")
     subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=diff.encode(), check=True)
 
     assert 'return "Howdy, " + name' in source.read_text()
@@ -103,6 +105,7 @@ def test_a_diff_of_a_file_with_crlf_applies(tmp_path: Path) -> None:
         diff = here("files", *words).stdout
         shown = on_a_terminal("files", *words, columns=80)
 
+    require("git")
     subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=diff, check=True)
     assert file.read_bytes() == b"a\r\nB\r\n"
     assert ("-b␍" in shown.output.decode(), "+B␍" in shown.output.decode()) == (True, True)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Wire
+from tests.programs import require
 from tooltap.protocol.inputs import write_tapped
 
 READERS = 20
@@ -35,6 +36,7 @@ def process(tmp_path: Path) -> Iterator[DaemonProcess]:
 
 def resident(process: DaemonProcess) -> int:
     """Bytes of memory."""
+    require("ps")
     told = subprocess.run(["ps", "-o", "rss=", "-p", str(process.process.pid)], capture_output=True, check=True)
     return int(told.stdout) * 1024
 

@@ -13,6 +13,7 @@ import pytest
 from tests.daemon.nats_server import NatsServer
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT
+from tests.programs import require
 from tooltap.daemon.config import ConfigError, load_config
 from tooltap.daemon.journal.interface import JournalError, PlaceError
 from tooltap.daemon.journal.nats.journal import NatsJournal
@@ -105,6 +106,7 @@ def make_keys(directory: Path) -> None:
     """An authority, and certificates it signed for a server and a client at 127.0.0.1."""
 
     def openssl(*arguments: str) -> None:
+        require("openssl")
         subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=TIMEOUT)
 
     new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")

@@ -13,6 +13,7 @@ import pytest
 from tests.daemon.constants import write_settings
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Running, Wire, running
+from tests.programs import require
 from tooltap.daemon.server.requests import CannotFitError, OutputCache
 
 
@@ -207,5 +208,6 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
 
 def memory(daemon: DaemonProcess) -> int:
     """Resident bytes."""
+    require("ps")
     told = subprocess.run(["ps", "-o", "rss=", "-p", str(daemon.process.pid)], capture_output=True, check=True)
     return int(told.stdout) * 1024

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from tests.daemon.constants import VARIABLE
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT
 from tests.daemon.taps.following import CLAUDE, append, lines_of, moved_to_now, named
+from tests.programs import require
 from tests.test_layout import ROOT
 from tooltap.daemon.taps.follow.mounts import Mount, concerning, remote_type
 from tooltap.daemon.taps.follow.stores import as_text, from_text
@@ -41,11 +41,16 @@ PRIVATE = ("unshare", *(() if AS_ROOT else ("--map-root-user",)), "--mount")
 @cache
 def why_not() -> str:
     """Why there can be no machines here; empty if there can be."""
-    if not (shutil.which("unshare") and shutil.which("nsenter")):
-        return "unshare and nsenter are not installed"
     mounting = [*PRIVATE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     tried = subprocess.run(mounting, capture_output=True, text=True, check=False)
     return f"the system grants no namespaces: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+def require_machines() -> None:
+    """Skip a test where there can be no machines."""
+    require("mount", "nsenter", "unshare")
+    if reason := why_not():
+        pytest.skip(reason)
 
 
 class Machine:
@@ -131,8 +136,7 @@ class Daemon(DaemonProcess):
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    if reason := why_not():
-        pytest.skip(reason)
+    require_machines()
     command = [*PRIVATE, "sh", "-c", "echo; exec cat"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:

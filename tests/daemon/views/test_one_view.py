@@ -4,7 +4,6 @@ text that they hide has the word SECRET."""
 from __future__ import annotations
 
 import re
-import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +26,7 @@ from tooltap.protocol.events import Display, SessionEvent
 pytestmark = [
     pytest.mark.usefixtures("toy"),
     pytest.mark.process,
-    pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed"),
+    pytest.mark.programs("jq"),
 ]
 
 FOUND = {"title": "Climate", "url": "https://example.org/", "snippet": "It changes.", "note": "SECRET of the search"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -25,7 +24,7 @@ EXAMPLE = tomllib.loads((ROOT / "docs" / "display.toml").read_text())
 FOUND = [{"title": "Climate", "url": "https://example.org/", "snippet": "It changes.", "score": 0.9}]
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+@pytest.mark.programs("jq")
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("output", "expected"),
@@ -51,7 +50,7 @@ def test_example_for_searches_shows_what_each_agent_states(output: dict[str, Any
     assert shown.stdout == expected
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+@pytest.mark.programs("jq")
 @pytest.mark.process
 def test_example_configuration(tmp_path: Path) -> None:
     """Who sees what of `read_file`, `write_file`, `exec`, `web_search`, `spawn_subagent`, `memory_search`,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 import sys
 import time
@@ -139,7 +138,7 @@ def test_forked_processes_are_killed(tmp_path: Path) -> None:
     until(lambda: is_gone(pid), "the process is killed")
 
 
-@pytest.mark.skipif(shutil.which("setsid") is None, reason="setsid is not installed")
+@pytest.mark.programs("setsid")
 def test_detached_process_does_not_delay_the_view(tmp_path: Path) -> None:
     """A process in its own process session keeps the pipe open."""
     with viewing(tmp_path, rewriting("setsid sleep 1000 & echo $!"), rewriting={"timeout": 1_000}) as daemon:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.normalizers.changes.telling import CWD, Telling
+from tests.programs import require
 from tooltap.protocol.replies import FileDiff
 
 LINES = ("pass\n", "\n", "    return 1\n", "def f(x):\n", "x = 1\n", "日本語 é\n")
@@ -157,6 +158,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _numstat(folder: Path) -> dict[str, tuple[int, int]]:
+    require("git")
     command = ["git", "diff", "--no-index", "--minimal", "--no-renames", "--numstat", "-z", "a", "b"]
     found = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True).stdout
     fields = found.split("\0")
@@ -171,6 +173,7 @@ def _apply(folder: Path, diffs: list[FileDiff | None], *options: str) -> None:
     """Git accepts the diffs, and they make of what was before what is now."""
     text = "".join(one.diff for one in diffs if one is not None)
     if text:
+        require("git")
         subprocess.run(["git", "apply", *options, "-"], cwd=folder / "a", input=text.encode(), check=True)
     assert _read(folder / "a") == _read(folder / "b")
 

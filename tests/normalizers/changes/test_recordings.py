@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from tests.normalizers.reading import recording
+from tests.programs import require
 from tooltap.normalizers.changes.session_files import KINDS, SessionFiles
 from tooltap.normalizers.core.items import Context
 from tooltap.protocol.events import encode
@@ -144,6 +145,7 @@ def _git(folder: Path, before: Files, after: Files) -> dict[str, list[str]]:
     for path in before.keys() | after.keys():
         old = f"a/{path}" if path in before else "/dev/null"
         new = f"b/{path}" if path in after else "/dev/null"
+        require("git")
         command = ["git", "diff", "--no-index", "--", old, new]
         found[path] = _hunks(subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True).stdout)
     return found
