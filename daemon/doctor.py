@@ -33,8 +33,8 @@ from tooltap.daemon.client.blocking import ask
 from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError, NoDaemonError
 from tooltap.daemon.config import Config, ConfigError, load_config
 from tooltap.daemon.formats import counted
-from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.journal.sqlite.file import format_of, last_scrub
+from tooltap.daemon.journal.interface import CorruptError, JournalError
+from tooltap.daemon.journal.sqlite.file import format_of, high_water_path, last_scrub
 from tooltap.daemon.system.listener import is_listening
 from tooltap.daemon.system.optional_packages import how_to_install
 from tooltap.daemon.system.paths import config_path, daemon_folders, spool_path
@@ -384,6 +384,9 @@ LITTLE, TOO_LITTLE = 1024 * MIB, 64 * MIB
 """Free disk space in bytes below which there is a note (`LITTLE`), or a problem (`TOO_LITTLE`)."""
 
 
+REPAIR = "Run `tooltap journal check`; `tooltap journal repair` keeps what is intact."
+
+
 def journal(file: Path, *, is_opened: bool = True) -> Iterator[Finding]:
     """`is_opened`: also open it, to see its format."""
     yield from folder("journal", file.parent)
@@ -402,6 +405,8 @@ def journal(file: Path, *, is_opened: bool = True) -> Iterator[Finding]:
         version = format_of(file)
     except JournalError as error:
         advice = "Do what it says, use the version that wrote it, or run `tooltap serve --journal sqlite:PATH`."
+        if isinstance(error, CorruptError) and high_water_path(file).exists():  # so it was a journal
+            advice = REPAIR
         yield problem("journal", str(error), advice)
     else:
         yield fine("journal", f"{file} has {status.st_size / MIB:.1f} MiB, format {version}")
@@ -424,8 +429,7 @@ def scrubbed(file: Path) -> Iterator[Finding]:
     when = datetime.fromtimestamp(last.at / 1000, UTC)
     if last.number:
         text = f"{file} is damaged; this was found on {when:%Y-%m-%d}: {last.damages[0]}"
-        advice = "Run `tooltap journal check`; `tooltap journal repair` keeps what is intact."
-        yield problem("journal", text, advice)
+        yield problem("journal", text, REPAIR)
     else:
         yield fine("journal", f"all of {file} was verified on {when:%Y-%m-%d}")
 

@@ -78,6 +78,8 @@ def _file(journal: str | None, config: Path | None, what: str) -> Path:
         raise click.ClickException(f"the journal is {place}: NATS {what}")
     if not place.exists():
         raise click.ClickException(f"there is no journal {place}")
+    if place.is_dir():
+        raise click.ClickException(f"{place} is a folder: name the file in it, with --journal sqlite:PATH")
     return place.resolve()
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.interface import CorruptError, JournalError
 from tooltap.daemon.journal.sqlite.damage import Damages, is_unreadable, read_transaction
 from tooltap.daemon.journal.sqlite.file import Durability, connect, high_water_path, open_read_only, read_high_water
 from tooltap.daemon.journal.sqlite.opening import read_gaps, read_tally
@@ -64,17 +64,18 @@ def no_pace(rows: int, table: str) -> None:
 
 
 def check_file(path: Path) -> Iterator[Damage]:
-    """All damages of a journal that no daemon needs to have open. Raises `JournalError` if it is no journal."""
-    if high_water_path(path).exists() and read_high_water(path) is None:
-        yield Damage("tip", f"{high_water_path(path)} is damaged: commits that are gone are not noticed")
+    """All damages of a journal that no daemon needs to have open. Raises `JournalError` if it is no journal, is one of
+    another format, or cannot be read where it is."""
     try:
         connection = open_read_only(path)
-    except JournalError as error:
+    except CorruptError as error:
         if not high_water_path(path).exists():  # nothing says that it was one
             raise
         yield Damage("pages", str(error))
         return
     with closing(connection):
+        if high_water_path(path).exists() and read_high_water(path) is None:
+            yield Damage("tip", f"{high_water_path(path)} is damaged: commits that are gone are not noticed")
         yield from check(connection, path)
 
 

@@ -21,7 +21,8 @@ from zlib import crc32
 
 import msgspec
 
-from tooltap.daemon.journal.interface import JournalError
+from tooltap.daemon.journal.interface import CorruptError, JournalError
+from tooltap.daemon.journal.sqlite.damage import is_corrupt, is_unreadable
 from tooltap.daemon.journal.sqlite.tables import (
     FORMAT,
     REQUESTS_TABLE,
@@ -263,6 +264,8 @@ def check_foreign(path: Path) -> None:
             # the file is looked at as it is.
             _check_tables(path, "immutable=1")
     except sqlite3.Error as error:
+        if not is_corrupt(error):
+            raise _not_opened(path, error) from None
         raise JournalError(f"the journal {path} cannot be opened: {error}; run `tooltap journal repair`") from None
 
 
@@ -346,18 +349,19 @@ def copy_some(connection: sqlite3.Connection) -> None:
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """Open a journal for reading, even while a daemon writes to it. Raises `JournalError`."""
+    """Open a journal for reading, even while a daemon writes to it. Raises `JournalError`: a `CorruptError` if a repair
+    may help."""
     check_side_files(path)
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, timeout=30)
     except sqlite3.Error as error:
-        raise JournalError(f"the journal {path} cannot be opened: {error}") from None
+        raise _not_opened(path, error) from None
     add_functions(connection)
     try:
         _check_format(connection, path, _tables(connection) or {"none"})
     except sqlite3.Error as error:
         connection.close()
-        raise JournalError(f"the journal {path} cannot be opened: {error}") from None
+        raise _not_opened(path, error) from None
     except JournalError:
         connection.close()
         raise
@@ -372,7 +376,20 @@ def format_of(path: Path) -> int:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return _check_format(connection, path, _tables(connection) or {"none"})
     except sqlite3.Error as error:
-        raise JournalError(f"the journal {path} cannot be opened: {error}") from None
+        raise _not_opened(path, error) from None
+
+
+def _not_opened(path: Path, error: sqlite3.Error) -> JournalError:
+    text = f"the journal {path} cannot be opened: {error}"
+    if is_unreadable(error):
+        return CorruptError(text)
+    if not os.access(path.parent, os.W_OK):  # SQLite creates `-shm` there to read the log
+        return JournalError(f"{text}: {path.parent} cannot be written; {COPY_IT}")
+    return JournalError(text)
+
+
+COPY_IT = "copy it, and the files beside it whose names begin like its own, to another folder, and use the copy"
+"""What to do with a journal in a folder that cannot be written."""
 
 
 def _create(connection: sqlite3.Connection, name: str) -> None:
@@ -400,12 +417,17 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def _check_format(connection: sqlite3.Connection, path: Path, tables: set[str]) -> int:
-    """Check and return the format version. Raises `JournalError` unless it is `FORMAT`."""
+    """Check and return the format version. Raises `JournalError` unless it is `FORMAT`: a `CorruptError` if the version
+    is not as it was written."""
     version = get_meta(connection, "format") if not tables or "meta" in tables else None
     if not isinstance(version, int):
-        raise JournalError(f"{path} is a database, but not a tooltap journal")
+        raise CorruptError(f"{path} is a database, but not a tooltap journal")
     if version != FORMAT:
-        raise JournalError(
+        try:
+            is_damaged = verified_meta(connection, "format") != version
+        except sqlite3.OperationalError:  # another version's table has other columns
+            is_damaged = False
+        raise (CorruptError if is_damaged else JournalError)(
             f"the journal {path} has format {version}, written by another version of tooltap; this one knows only"
             f" {FORMAT}"
         )

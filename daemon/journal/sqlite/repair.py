@@ -32,6 +32,7 @@ import msgspec
 from tooltap.daemon.journal.interface import JournalError, StreamInfo
 from tooltap.daemon.journal.sqlite.check import check_file
 from tooltap.daemon.journal.sqlite.file import (
+    COPY_IT,
     MAGIC,
     PAGE_SIZE,
     HighWater,
@@ -81,23 +82,42 @@ class Repaired(NamedTuple):
 
 
 def repair(path: Path) -> Repaired:
-    """Repair a journal that no daemon uses. Raises `JournalError`, also if a daemon uses it, or if it has another
-    format version; nothing is changed then."""
+    """Repair a journal that no daemon uses. Raises `JournalError`, also if a daemon uses it, if it has another format
+    version, or if there is no room for a new file; nothing is changed then."""
     if not path.exists():
         raise JournalError(f"there is no journal {path}")
     path = steady_place(path)
+    try:
+        return _repair(path)
+    except (OSError, sqlite3.OperationalError) as error:
+        with suppress(OSError):
+            _remove(_new_path(path))
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        is_writable = os.access(path.parent, os.W_OK)
+        advice = "free some space: the repaired one is written beside it" if is_writable else COPY_IT
+        raise JournalError(f"the journal {path} cannot be repaired: {reason}; {advice}") from error
+
+
+def _new_path(path: Path) -> Path:
+    return Path(f"{path}.repaired")
+
+
+def _repair(path: Path) -> Repaired:
     lock = JournalLock(path)
     try:
         finish_swap(path)
         rows = salvage(path)
         if not rows["meta"] and not rows["events"]:
-            raise JournalError(f"{path} is not a tooltap journal, or no part of it is intact")
+            raise JournalError(
+                f"{path} is not a tooltap journal, or no part of it is intact: put a backup in its place, or move it"
+                " away, and the daemon starts a new one"
+            )
         if (version := rows["meta"].get(("format",), ("", FORMAT))[1]) != FORMAT:
             raise JournalError(
                 f"the journal {path} has format {version}, and this version of tooltap reads format {FORMAT} only:"
                 " nothing was changed"
             )
-        new = Path(f"{path}.repaired")
+        new = _new_path(path)
         _remove(new)
         repaired, mark = _write(rows, new, read_high_water(path))
         for found in check_file(new):

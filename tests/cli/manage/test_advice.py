@@ -221,7 +221,7 @@ def all_advice() -> set[str]:
         match node:
             case ast.Call(func=ast.Name(id="fine" | "note" | "problem"), args=[_, _, advice]):
                 found.update(texts(advice))
-            case ast.Assign(targets=[ast.Name(id="advice" | "NOT_READ")], value=value):
+            case ast.Assign(targets=[ast.Name(id="advice" | "NOT_READ" | "REPAIR")], value=value):
                 found.update(texts(value))
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,11 +20,12 @@ from tests.daemon.journal.damages import Template, compare_events, copy, make, r
 from tests.daemon.journal.recorded import records
 from tests.daemon.journal.test_journal_damage import damage, everything, fill
 from tests.daemon.publishing import daemon, events, journal_of, publish
+from tests.daemon.taps.test_follow_machines import PRIVATE, why_not
 from tooltap.cli.manage.journal import command
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.backup import backup
 from tooltap.daemon.journal.sqlite.check import Damage, check_file
-from tooltap.daemon.journal.sqlite.file import connect, copy_log, high_water_path, swap_path
+from tooltap.daemon.journal.sqlite.file import COPY_IT, connect, copy_log, high_water_path, swap_path
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.repair import repair
 from tooltap.daemon.journal.sqlite.tables import set_meta
@@ -241,6 +243,109 @@ async def test_repair_of_another_format_is_refused_and_changes_nothing(tmp_path:
     result = CliRunner().invoke(command, ["repair", "--journal", f"sqlite:{path}"])
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"Error: {sentence}\n")
     assert contents(tmp_path) == before
+
+
+def tooltap(*arguments: object) -> tuple[int, str]:
+    """Run `tooltap journal`. Return the exit code, and what it printed."""
+    result = CliRunner().invoke(command, [str(one) for one in arguments])
+    return result.exit_code, result.output
+
+
+@pytest.mark.anyio
+async def test_check_advises_a_repair_only_where_one_may_help(tmp_path: Path) -> None:
+    """The mark beside the file says that it was a journal."""
+    path = tmp_path / "journal.db"
+    place = ("--journal", f"sqlite:{path}")
+    await fill(path)
+    assert high_water_path(path).exists()
+    with closing(connect(path, "process")) as connection:
+        set_meta(connection, "format", 2)
+        copy_log(connection)
+    sentence = f"the journal {path} has format 2, written by another version of tooltap; this one knows only 1"
+    assert tooltap("check", *place) == (1, f"Error: {sentence}\n")
+    assert tooltap("repair", *place)[0] == 1
+
+    damage(path, "UPDATE meta SET value=3 WHERE key='format'")  # without the checksum of that
+    code, printed = tooltap("check", *place)
+    assert code == 1
+    assert "`tooltap journal repair` keeps everything that is intact" in printed.replace("\n", " ")
+    assert tooltap("repair", *place)[0] == 0
+    assert tooltap("check", *place)[0] == 0
+
+
+def test_folder_is_no_damaged_journal(tmp_path: Path) -> None:
+    """As the store of a NATS server is one."""
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store.tip").touch()
+    sentence = f"{tmp_path / 'store'} is a folder: name the file in it, with --journal sqlite:PATH"
+    for what in ("check", "repair"):
+        assert tooltap(what, "--journal", f"sqlite:{tmp_path / 'store'}") == (1, f"Error: {sentence}\n")
+
+
+ON_A_DISK = """
+folder=$0 options=$1 remounted=$2; shift 2
+mount -t tmpfs -o mode=700,$options tmpfs "$folder/disk" && cp "$folder"/journal.db* "$folder/disk" || exit 99
+mount -o remount,$remounted "$folder/disk" || exit 99
+for what; do "$PYTHON" -m tooltap.cli journal "$what" --journal "sqlite:$folder/disk/journal.db" 2>&1; done
+ls "$folder/disk"
+"""
+
+
+def on_a_disk(folder: Path, options: str, remounted: str, *commands: str) -> list[str]:
+    """Copy a journal to a disk that only these commands see. Return the lines that they print, and the names there."""
+    if reason := why_not():
+        pytest.skip(reason)
+    (folder / "disk").mkdir()
+    done = subprocess.run(
+        [*PRIVATE, "sh", "-c", ON_A_DISK, folder, options, remounted, *commands],
+        env={**os.environ, "PYTHON": sys.executable, "COLUMNS": "1000"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.mark.process
+@pytest.mark.anyio
+async def test_journal_that_cannot_be_written_where_it_is_is_repaired_elsewhere(tmp_path: Path) -> None:
+    """A part is in the log, which SQLite reads only where it may make a file beside it."""
+    path = tmp_path / "disk" / "journal.db"
+    await fill(tmp_path / "whole.db")
+    damage(tmp_path / "whole.db", "DELETE FROM events WHERE seq=7")
+    journal = await SqliteJournal.open(tmp_path / "whole.db")
+    await journal.commit(commit(message("more", "more"), stream="more", session="s"))
+    for suffix in ("", "-wal", ".tip"):
+        shutil.copy(tmp_path / f"whole.db{suffix}", tmp_path / f"journal.db{suffix}")
+    await journal.close()
+    checked, repaired, *names = on_a_disk(tmp_path, "size=8m", "ro", "check", "repair")
+
+    said = f"tooltap: the journal {path} cannot be "
+    assert checked == f"{said}opened: unable to open database file: {path.parent} cannot be written; {COPY_IT}"
+    assert repaired == f"{said}repaired: Read-only file system; {COPY_IT}"
+    assert names == ["journal.db", "journal.db-wal", "journal.db.tip"]
+    # What they say is done: the copy is what the disk was made from.
+    assert tooltap("repair", "--journal", f"sqlite:{tmp_path / 'journal.db'}")[0] == 0
+    assert tooltap("check", "--journal", f"sqlite:{tmp_path / 'journal.db'}")[0] == 0
+
+
+@pytest.mark.process
+@pytest.mark.anyio
+async def test_repair_on_a_full_disk_leaves_nothing_beside_the_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    await fill(path)
+    size = path.stat().st_size // 1024 + 100
+    repaired, *names = on_a_disk(tmp_path, f"size={size}k", f"size={size}k", "repair")
+
+    assert repaired.startswith(f"tooltap: the journal {tmp_path / 'disk' / 'journal.db'} cannot be repaired: ")
+    assert repaired.endswith("; free some space: the repaired one is written beside it")
+    assert names == ["journal.db", "journal.db.lock", "journal.db.tip"]
+    assert on_a_roomy_disk(tmp_path)[-4:] == ["journal.db", "journal.db.damaged-1", "journal.db.lock", "journal.db.tip"]
+
+
+def on_a_roomy_disk(folder: Path) -> list[str]:
+    (folder / "disk").rmdir()
+    return on_a_disk(folder, "size=50m", "rw", "repair")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
