@@ -61,7 +61,7 @@ def _between(path: Path, mark: str, text: str, page: str | None = None) -> str:
 
 def _agents() -> str:
     *names, last = products()
-    return fill(f"{', '.join(names)}, and {last}.", WIDTH)
+    return fill(f"{', '.join(names)}, and {last}.", WIDTH, break_on_hyphens=False)
 
 
 def _table_of_dialects() -> str:

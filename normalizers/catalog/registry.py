@@ -73,7 +73,7 @@ def product_names() -> dict[str, str]:
 def products() -> list[str]:
     """The list in README: names of products, then whole groups of agents."""
     listed = [getattr(module, "LISTED_AS", None) or getattr(module, "PRODUCT", None) for module in _families()]
-    return sorted(filter(None, listed), key=lambda product: (not product[0].isupper(), product.lower()))
+    return sorted(filter(None, listed), key=lambda product: (product.startswith("any "), product.lower()))
 
 
 @cache

@@ -33,6 +33,7 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     Excepted("gemini-stream/.*/tool-unavailable.*", "status", "rm README", "the tool was not offered"),
     Excepted("kimi-json/.*/interrupted.*", "end", "completed", "the model had finished before it was interrupted"),
     Excepted("(kimi-session|opencode-db)/.*/subagent.*", "output", "Grep", "`rg` is not installed"),
+    Excepted("mini-trajectory/.*/shell.*", "end", "failed", "an answer without a call is an error to the agent"),
     Excepted("pi-json/.*/listing.*", "output", "Glob", "`fd` is not installed"),
     Excepted("vibe-session/.*/thinking.*", "end", "cancelled", "the recording stops before the turn ends"),
     Excepted("vibe-json/.*/tool-discovery.*", "call", "mcp:", "the model looks for tools, and runs them in a script"),
