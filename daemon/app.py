@@ -239,6 +239,7 @@ class Daemon:
                 "oldest": journal.oldest,
                 "latest": journal.latest,
                 "expired": journal.last_expired,
+                "retention": msgspec.to_builtins(journal.removed),
                 **({"problem": problem} if problem else {}),
                 **journal.statistics(),
             },
@@ -453,8 +454,7 @@ class Daemon:
         self._watch_clock()
         is_trusted = bool(config.retention_days) and self._clock.has_run(CLOCK_TRUST)
         before = wall_clock() - int(config.retention_days * DAY_MS) if is_trusted else 0
-        if deleted := await self.journal.expire(before, config.retention_bytes or None):
-            _log.info("old events deleted", events=deleted)
+        if await self.journal.expire(before, config.retention_bytes or None):
             self._search.note_deleted(soon=False)
 
     async def _scrub(self) -> None:

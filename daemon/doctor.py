@@ -34,7 +34,8 @@ from tooltap.daemon.client.discovery import ConnectError, DaemonError, Disconnec
 from tooltap.daemon.config import Config, ConfigError, load_config
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import CorruptError, JournalError
-from tooltap.daemon.journal.sqlite.file import format_of, high_water_path, last_scrub
+from tooltap.daemon.journal.sqlite.file import format_of, high_water_path, last_scrub, removed_by_retention
+from tooltap.daemon.system.clock import iso_time, wall_clock
 from tooltap.daemon.system.listener import is_listening
 from tooltap.daemon.system.optional_packages import how_to_install
 from tooltap.daemon.system.paths import config_path, daemon_folders, spool_path
@@ -72,8 +73,13 @@ def examine(
         yield from _guarded("journal", partial(journal, Path(where), is_opened=is_opened))
         if statistics is None:
             yield from _guarded("journal", partial(scrubbed, Path(where)))
+            yield from retention(msgspec.to_builtins(removed_by_retention(Path(where))), config.retention_bytes)
         else:
             yield from damage(statistics)
+    if statistics is not None:
+        yield from retention(
+            statistics.get("journal", {}).get("retention", {}), statistics.get("limits", {}).get("retention_bytes", 0)
+        )
     yield from _guarded("spool", partial(spools_of, spool_path(), statistics))
     yield from _guarded("traces", partial(traces, statistics))
     if statistics is not None:
@@ -123,6 +129,10 @@ class Finding(msgspec.Struct, frozen=True):
     """The finding in one sentence."""
     advice: str | None = None
     """What to do, in one sentence; every note and problem has one."""
+
+
+RECENTLY = 7 * 86_400_000
+"""Milliseconds for which it is reported what retention has removed."""
 
 
 def fine(area: str, text: str, advice: str | None = None) -> Finding:
@@ -300,6 +310,30 @@ def damage(statistics: dict[str, Any]) -> Iterator[Finding]:
         text = f"the daemon has found damage in its journal: {found}"
         advice = "Run `tooltap journal check`; with the daemon stopped, `tooltap journal repair` keeps what is intact."
         yield problem("journal", text, advice)
+
+
+def retention(removed: dict[str, Any], limit: int) -> Iterator[Finding]:
+    """Report what retention has removed, if it has removed something lately. `removed`: `RetentionStatistics`; `limit`:
+    `retention_bytes` as it is now."""
+    since = wall_clock() - RECENTLY
+    if (by_age := removed.get("age", {})).get("at") and by_age["at"] >= since:
+        yield fine("journal", f"{_removed(by_age)}, because they were older than `retention_days`")
+    if not (by_size := removed.get("size", {})).get("at") or by_size["at"] < since:
+        return
+    then = removed.get("sizeLimit") or 0
+    text = f"{_removed(by_size)}, to keep the journal under `retention_bytes` ({then:,} bytes)"
+    if limit and limit <= then:
+        advice = "Raise `retention_bytes` in the configuration file, and restart the daemon, to keep more from now on."
+        yield note("journal", text, advice)
+    else:
+        yield fine("journal", f"{text}, which is more now")
+
+
+def _removed(one: dict[str, Any]) -> str:
+    kinds = (("sessions", "session", None), ("bodies", "output body", "output bodies"))
+    found = [counted(one[kind], name, several) for kind, name, several in kinds if one.get(kind)]
+    what = " and ".join(found) or counted(one["events"], "event")
+    return f"retention has removed {what} since the journal was created, the last on {(iso_time(one['at']) or '')[:10]}"
 
 
 def troubles(statistics: dict[str, Any]) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["LoopStatistics", "Stall", "Statistics"]
+__all__ = ["LoopStatistics", "Removed", "RetentionStatistics", "Stall", "Statistics"]
 
 MAX_NAMES = 1_000
 """Most distinct names per table; further ones are counted under `…`."""
@@ -72,6 +72,56 @@ def _count(table: dict[str, int], name: str, number: int = 1) -> None:
     table[name] = table.get(name, 0) + number
     if not table[name]:
         del table[name]
+
+
+class Removed(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
+    """What retention has removed."""
+
+    sessions: int = 0
+    """Sessions of which nothing is left."""
+    events: int = 0
+    bodies: int = 0
+    """Output bodies, with those of removed events. On NATS always 0: bodies go with their events."""
+    bytes: int = 0
+    """Length of these events and bodies, uncompressed. On NATS always 0."""
+    oldest: int | None = None
+    newest: int | None = None
+    """When the oldest and the newest of it happened, in milliseconds since the epoch. An output body that was removed
+    before its event counts with the latest event of its session."""
+    at: int | None = None
+    """When something was removed last, in milliseconds since the epoch."""
+
+    def plus(self, other: Removed) -> Removed:
+        """The sum of both."""
+        times = [one for one in (self.oldest, self.newest, other.oldest, other.newest) if one is not None]
+        return Removed(
+            sessions=self.sessions + other.sessions,
+            events=self.events + other.events,
+            bodies=self.bodies + other.bodies,
+            bytes=self.bytes + other.bytes,
+            oldest=min(times, default=None),
+            newest=max(times, default=None),
+            at=max((one for one in (self.at, other.at) if one is not None), default=None),
+        )
+
+
+class RetentionStatistics(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
+    """`journal.retention` in the reply to `stats`: what retention has removed since the journal was created."""
+
+    age: Removed = Removed()
+    """Because of `retention_days`."""
+    size: Removed = Removed()
+    """Because of `retention_bytes`."""
+    size_limit: int | None = None
+    """`retention_bytes` when something was removed last because of it."""
+
+    def plus(self, other: RetentionStatistics) -> RetentionStatistics:
+        """The sum of both. `other`: the later one."""
+        return RetentionStatistics(
+            age=self.age.plus(other.age),
+            size=self.size.plus(other.size),
+            size_limit=self.size_limit if other.size_limit is None else other.size_limit,
+        )
 
 
 class Stall(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):

@@ -9,6 +9,7 @@ import click
 
 from tooltap.cli.common.printing import MAX_ID, on_stderr, say_json, short
 from tooltap.daemon.formats import counted
+from tooltap.daemon.system.clock import iso_time
 
 if TYPE_CHECKING:
     from tooltap.protocol.stats import Statistics
@@ -102,6 +103,7 @@ def describe_daemon(statistics: dict[str, Any]) -> list[str]:
         f"journal {short(journal['id'], MAX_VERSION)}: events {journal['oldest']} to {journal['latest']}"
         + (f"; lines cannot be committed: {short(journal['problem'], MAX_SPOOL)}" if "problem" in journal else ""),
         *_damage(journal),
+        *_removed(journal.get("retention", {})),
         f"streams: {', '.join(f'{number} {state}' for state, number in streams.items())}",
         *_spools(statistics["spools"]),
         f"display outputs: {statistics['outputs']['kept']} kept, {counted(statistics['outputs']['bytes'], 'byte')}",
@@ -121,6 +123,17 @@ def describe_daemon(statistics: dict[str, Any]) -> list[str]:
     if trace is not None:
         lines.append(_trace(trace, statistics["limits"]["trace_total_bytes"]))
     return lines
+
+
+def _removed(retention: dict[str, Any]) -> Iterator[str]:
+    for setting, reason in (("retention_days", "age"), ("retention_bytes", "size")):
+        one = retention.get(reason, {})
+        if (at := iso_time(one.get("at"))) is not None:
+            sizes = f"{counted(one['bodies'], 'output body', 'output bodies')} ({counted(one['bytes'], 'byte')})"
+            what = f"{counted(one['sessions'], 'session')}, {counted(one['events'], 'event')}, {sizes}"
+            happened = [time for time in (iso_time(one["oldest"]), iso_time(one["newest"])) if time is not None]
+            since = f", from {happened[0]} to {happened[-1]}" if happened else ""
+            yield f"{setting} has removed {what}{since}; the last of it at {at}"
 
 
 def _backfill(following: dict[str, Any]) -> str:

@@ -19,6 +19,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.system.clock import iso_time
+from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.answers import Outcome
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.answers import ForAgent
@@ -27,7 +29,9 @@ from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.frames import ChangedFilesRequest, UsageRequest
 from tooltap.protocol.inputs import Input
 from tooltap.protocol.replies import ChangedFilesResult, StreamState, UsageResult
-from tooltap.protocol.stats import Statistics
+from tooltap.protocol.stats import RetentionStatistics, Statistics
+
+_log = get_logger("journal")
 
 Role: TypeAlias = Literal["owner", "guest"]
 """The role of a stream in a session. `owner`: it reports everything; `guest`: only events that the owner, a session
@@ -40,6 +44,8 @@ REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
 PINS = "pinned"
 """Name of the note that has the pinned sessions."""
 MOST_PINS = 10_000
+REMOVED = "removed"
+"""Name of the note that has what retention has removed (`RetentionStatistics`)."""
 
 
 class JournalError(Exception):
@@ -269,6 +275,14 @@ def decode_pins(note: bytes | None) -> frozenset[str]:
 _pins_decoder = msgspec.json.Decoder(frozenset[str])
 
 
+def decode_removed(note: bytes | None) -> RetentionStatistics:
+    """What retention has removed, of the note `REMOVED`."""
+    return RetentionStatistics() if note is None else _removed_decoder.decode(note)
+
+
+_removed_decoder = msgspec.json.Decoder(RetentionStatistics)
+
+
 def drop_fields(outputs: Sequence[Produced | OutputChunk]) -> None:
     """Free the decoded fields of stored events: only projections need them, subscribers do not."""
     for output in outputs:
@@ -386,6 +400,8 @@ class Journal(ABC):
         self._reads = self._commits = self._transactions = self._events = 0
         """Counters for `statistics`."""
         self._pinning = Lock()
+        self.removed = RetentionStatistics()
+        """What retention has removed since the journal was created."""
 
     @property
     @abstractmethod
@@ -529,7 +545,16 @@ class Journal(ABC):
         and whose sessions have no event since then and no stream that is `followed`. While more than `max_bytes` are
         stored, also delete sessions, those first whose latest events happened first; a journal may first delete output
         bodies of the older half. Pinned sessions are kept. Works in bounded steps, so that commits are not held up.
-        Returns the number of deleted events."""
+        Logs what it has removed, and adds it to `removed`, also if it is interrupted. Returns the number of deleted
+        events."""
+
+    def _say_removed(self, removed: RetentionStatistics) -> None:
+        """Log what a run of retention has removed; nothing if that is nothing."""
+        for setting, one in (("retention_days", removed.age), ("retention_bytes", removed.size)):
+            if one.at is not None:
+                times = {"oldest": iso_time(one.oldest), "newest": iso_time(one.newest)}
+                figures = {name: getattr(one, name) for name in ("sessions", "events", "bodies", "bytes")}
+                _log.info("retention has removed events or output bodies", setting=setting, **figures, **times)
 
     @abstractmethod
     async def forget_expired(self, stream: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 Clock: TypeAlias = Callable[[], int]
@@ -15,6 +16,16 @@ JUMP = 30.0
 
 def wall_clock() -> int:
     return time.time_ns() // 1_000_000
+
+
+def iso_time(milliseconds: int | None) -> str | None:
+    """A time in UTC, to the second: `2026-11-29T10:46:58Z`; None for None, and for a time that no calendar has."""
+    if milliseconds is None:
+        return None
+    try:
+        return f"{datetime.fromtimestamp(milliseconds // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):  # agents state it
+        return None
 
 
 class ClockWatch:

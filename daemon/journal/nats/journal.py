@@ -26,9 +26,11 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import anyio
+import msgspec
 
 from tooltap.daemon.journal.interface import (
     REMEMBER_STREAMS_MS,
+    REMOVED,
     Commit,
     Committed,
     Gaps,
@@ -38,6 +40,7 @@ from tooltap.daemon.journal.interface import (
     StoredEvent,
     StoredStream,
     StreamInfo,
+    decode_removed,
     drop_fields,
 )
 from tooltap.daemon.journal.nats.commits import Commits
@@ -79,6 +82,7 @@ from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 from tooltap.protocol.frames import ChangedFilesRequest, UsageRequest
 from tooltap.protocol.replies import ChangedFilesResult, StreamState, UsageResult
+from tooltap.protocol.stats import RetentionStatistics
 
 SCAN_BYTES = 4_194_304
 """Bytes of one read when scanning for missing messages."""
@@ -125,6 +129,10 @@ class NatsJournal(Journal):
         self._clock = clock
         self._identity = Identity(connection, self._messages, self._state, memory, daemon)
         self._writer = Commits(connection, self._messages, daemon)
+        self._not_noted = RetentionStatistics()
+        """What this daemon has removed, and has not added to the journal's total yet."""
+        self._noting: tuple[RetentionStatistics, RetentionStatistics] | None = None
+        """What it was adding when the server did not answer, and the total before that."""
         self._retention = Retention(connection, self._messages, self._state, self.load_stream)
         self._catch_up = CatchUp(connection, self._messages, self._state, self._requests)
         self._feed: Feed | None = None
@@ -217,6 +225,7 @@ class NatsJournal(Journal):
                 await self._refresh()
             else:
                 await self._begin_again()
+            self.removed = decode_removed(await self._state.note(REMOVED))
             self.id = identity.id
             identity.rows_are_stale = False
             if identity.rows_are_lost and (self._repairing is None or self._repairing.done()):
@@ -416,15 +425,44 @@ class NatsJournal(Journal):
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
 
-        async def expire_with_lease() -> int:
-            if not await self._state.take_lease("retention", RETENTION_LEASE):
-                return 0
-            self._requests.forget()
-            return await self._retention.expire(before, forget_before, max_bytes, await self.pinned())
+        removed = RetentionStatistics()
 
-        expired = await self._connection.retry(expire_with_lease)
+        def add(one: RetentionStatistics) -> None:
+            nonlocal removed
+            removed = removed.plus(one)
+            self._not_noted = self._not_noted.plus(one)
+
+        async def expire_with_lease() -> None:
+            if not await self._state.take_lease("retention", RETENTION_LEASE):
+                return
+            self._requests.forget()
+            pinned = await self.pinned()
+            await self._retention.expire(before, forget_before, max_bytes, pinned, self._clock(), add)
+            await self._note_removed()
+
+        try:
+            await self._connection.retry(expire_with_lease)
+        finally:
+            self._say_removed(removed)
         await self._connection.retry(self._refresh)
-        return expired
+        return removed.age.events + removed.size.events
+
+    async def _note_removed(self) -> None:
+        """Add to the journal's total what was removed. This is not one step with the deletion: what a daemon has
+        removed just before it dies may be missing in the total, but nothing is counted twice. Raises `AwayError`,
+        `JournalError`."""
+        total = decode_removed(await self._state.note(REMOVED))
+        if self._noting is not None:
+            added, before = self._noting
+            if total == before:  # it was not stored
+                self._not_noted = self._not_noted.plus(added)
+            self._noting = None
+        if self._not_noted != RetentionStatistics():
+            self._noting, self._not_noted = (self._not_noted, total), RetentionStatistics()
+            total = total.plus(self._noting[0])
+            await self._state.put_note(REMOVED, msgspec.json.encode(total))
+            self._noting = None
+        self.removed = total
 
     async def remove_session(self, session: str) -> int:
         removed = await self._connection.retry(self._retention.remove_session, session)

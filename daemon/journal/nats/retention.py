@@ -15,6 +15,7 @@ concurrent commit of another daemon is not lost.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from tooltap.daemon.journal.nats.message import end_of
 from tooltap.daemon.journal.nats.state import OwnRow, Row, State
 from tooltap.daemon.system.logs import faults
 from tooltap.normalizers.stream.reset import place_of
+from tooltap.protocol.stats import Removed, RetentionStatistics
 
 
 class Retention(NamedTuple):
@@ -38,14 +40,23 @@ class Retention(NamedTuple):
     load: Callable[[str], Awaitable[object]]
     """Loads a stream, and so brings its row up to date."""
 
-    async def expire(self, before: int, forget_before: int, max_bytes: int | None, pinned: Collection[str]) -> int:
+    async def expire(
+        self,
+        before: int,
+        forget_before: int,
+        max_bytes: int | None,
+        pinned: Collection[str],
+        now: int,
+        removed: Callable[[RetentionStatistics], None],
+    ) -> None:
         """Implements `Journal.expire`; also deletes expired rows older than `forget_before`, save those of session
-        files. `pinned`: sessions that are kept. Returns the number of deleted events according to the rows. An error of
-        one stream does not affect the others."""
-        expired = 0
+        files. `pinned`: sessions that are kept; `now`: ms since the epoch; `removed`: called after each stream with
+        what was deleted, according to its row. An error of one stream does not affect the others."""
         begun = None
         is_too_long = await self._is_too_long(max_bytes)
-        for row, place, is_kept in _in_order(await self.state.rows(), pinned):
+        rows = await self.state.rows()
+        streams = Counter(session for row in rows for session in row.sessions)
+        for row, place, is_kept in _in_order(rows, pinned):
             info = row.info
             if row.expired and not row.purge:
                 if info.updated < forget_before and not info.followed:
@@ -58,15 +69,19 @@ class Retention(NamedTuple):
                 continue
             begun = begun if is_old else place.session
             try:
-                if deleted := await self._purge(row):
-                    expired += deleted
+                if (events := await self._purge(row)) is not None:
+                    streams.subtract(list(row.sessions))
+                    sessions = sum(not streams[one] for one in row.sessions)
+                    oldest, newest = _times(row)
+                    gone = Removed(sessions=sessions, events=events, oldest=oldest, newest=newest, at=now)
+                    by_size = RetentionStatistics(size=gone, size_limit=max_bytes)
+                    removed(RetentionStatistics(age=gone) if is_old else by_size)
                     is_too_long = await self._is_too_long(max_bytes)
             except Exception as error:
                 if isinstance(error, AwayError | JournalError) and not isinstance(error, CorruptError):
                     raise  # the server's trouble
                 what = "a stream could not be deleted; it is tried again later"
                 faults.note(what, place_of(error), error, stream=row.info.stream)
-        return expired
 
     async def remove_session(self, session: str) -> int:
         """Implements `Journal.remove_session`, but raises `JournalError` if a stream also has other sessions."""
@@ -80,31 +95,31 @@ class Retention(NamedTuple):
                     f"session {session} shares stream {stream} with session {others[0]}: a journal on NATS deletes"
                     " whole streams"
                 )
-        return sum([await self._purge(row) for row in rows])
+        return sum([await self._purge(row) or 0 for row in rows])
 
     async def _is_too_long(self, max_bytes: int | None) -> bool:
         if max_bytes is None:
             return False
         return int((await self.connection.api(f"STREAM.INFO.{self.messages.stream}"))["state"]["bytes"]) > max_bytes
 
-    async def _purge(self, listed: Row) -> int:
-        """Delete the messages of an ended stream; returns the number of deleted events."""
+    async def _purge(self, listed: Row) -> int | None:
+        """Delete the messages of an ended stream; returns the number of deleted events, or None if it was left."""
         stream = listed.info.stream
         stored = await self.state.get(stream)
         last = await self.messages.last(stream)
         if stored is None:
-            return 0
+            return None
         row = stored.row
         if last is not None and last.seq != row.message:
             await self.load(stream)  # it was resumed, or its last daemon died before it wrote the row
-            return 0
+            return None
         if last is not None:
             await self.state.raise_expired(end_of(last.seq))
             # Up to `last`, not what another daemon is committing at this moment.
             row = msgspec.structs.replace(row, expired=True, purge=last.seq + 1)
         own = OwnRow(row, stored.entry)
         if last is not None and not await self.state.put(own):
-            return 0
+            return None
         if row.purge:
             await self.connection.api(
                 f"STREAM.PURGE.{self.messages.stream}", filter=self.messages.subject(stream), seq=row.purge
@@ -112,6 +127,14 @@ class Retention(NamedTuple):
         left = msgspec.structs.replace(row, expired=True, purge=0, sessions={}, calls={})
         await self.state.put(OwnRow(left, own.entry))
         return sum(session.events for session in row.sessions.values()) if row.purge else 0
+
+
+def _times(row: Row) -> tuple[int | None, int | None]:
+    """When the oldest and the newest event of a stream's sessions happened, in ms since the epoch."""
+    sessions = row.sessions.values()
+    first = [one.first_ts for one in sessions if one.first_ts is not None]
+    last = [one.last_ts for one in sessions if one.last_ts is not None]
+    return min(first, default=None), max(last, default=None)
 
 
 class _Place(NamedTuple):

@@ -21,7 +21,7 @@ from zlib import crc32
 
 import msgspec
 
-from tooltap.daemon.journal.interface import CorruptError, JournalError
+from tooltap.daemon.journal.interface import REMOVED, CorruptError, JournalError, decode_removed
 from tooltap.daemon.journal.sqlite.damage import is_corrupt, is_unreadable
 from tooltap.daemon.journal.sqlite.tables import (
     FORMAT,
@@ -33,6 +33,7 @@ from tooltap.daemon.journal.sqlite.tables import (
     set_meta,
     verified_meta,
 )
+from tooltap.protocol.stats import RetentionStatistics
 from tooltap.traces.recording.own_file import (
     LockedError,
     NotOursError,
@@ -583,6 +584,16 @@ class Scrubbed(msgspec.Struct):
     number: int
     damages: list[str]
     """Descriptions of the first damages."""
+
+
+def removed_by_retention(path: Path) -> RetentionStatistics:
+    """Read what retention has removed; nothing if that cannot be read."""
+    try:
+        with closing(open_read_only(path)) as connection:
+            note = verified_meta(connection, note_key(REMOVED))
+            return decode_removed(note if isinstance(note, bytes) else None)
+    except (JournalError, sqlite3.Error, msgspec.MsgspecError):
+        return RetentionStatistics()
 
 
 def last_scrub(path: Path) -> Scrubbed | None:

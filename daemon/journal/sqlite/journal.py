@@ -23,6 +23,7 @@ import msgspec
 
 from tooltap.daemon.journal.interface import (
     REMEMBER_STREAMS_MS,
+    REMOVED,
     Commit,
     Committed,
     CorruptError,
@@ -33,6 +34,7 @@ from tooltap.daemon.journal.interface import (
     StoredEvent,
     StoredStream,
     StreamInfo,
+    decode_removed,
     drop_fields,
 )
 from tooltap.daemon.journal.sqlite import reader, streams
@@ -137,7 +139,9 @@ class SqliteJournal(Journal):
         self._readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         for one in readers:
             self._readers.put(one)
-        self._deletion = Deletion(self._delete, self._query, lambda: self._events)
+        note = verified_meta(connection, note_key(REMOVED))
+        self.removed = decode_removed(note if isinstance(note, bytes) else None)
+        self._deletion = Deletion(self._delete, self._query, lambda: self._events, clock)
         self._closed = False
         self._suspect = False
         """True once an index or a name is known to be damaged: filters then scan all events."""
@@ -250,7 +254,11 @@ class SqliteJournal(Journal):
 
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
-        deleted = await self._deletion.expire(before, forget_before, max_bytes, await self.pinned())
+        pinned = await self.pinned()
+        try:
+            deleted = await self._deletion.expire(before, forget_before, max_bytes, pinned)
+        finally:
+            self._say_removed(self._deletion.removed)
         await self._renew_stamp()
         await self._query(copy_some)
         return deleted
@@ -355,6 +363,7 @@ class SqliteJournal(Journal):
         for future, value, error in outcomes:
             if isinstance(value, DeletionStep):
                 self._oldest, self._last_expired = value.oldest, max(self._last_expired, value.expired)
+                self.removed = value.total or self.removed
             if future.done():  # the waiting task was cancelled
                 continue
             if error is not None:

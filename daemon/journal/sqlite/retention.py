@@ -11,7 +11,8 @@ session file is not read again before its user asks.
 What is deleted, and in what order, is planned once (`candidates`), by a reader: commits do not wait for it.
 
 Each step is one transaction of bounded cost, as commits wait for it. The transaction that deletes events also raises
-`expired` in `meta`, so readers can report a gap for every missing event.
+`expired` in `meta`, so readers can report a gap for every missing event, and adds to the totals of what retention has
+removed (`Journal.removed`), so that nothing is counted twice, or not at all.
 
 Failures are isolated: a stream that cannot be deleted (a damaged page, a bug) does not hold up others. In each run,
 streams that failed before are skipped until all others are deleted, and then retried.
@@ -22,19 +23,21 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.journal.interface import JournalError, NotEndedError, UnstorableError
+from tooltap.daemon.journal.interface import REMOVED, JournalError, NotEndedError, UnstorableError, decode_removed
 from tooltap.daemon.journal.sqlite.damage import is_unreadable
-from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, set_meta
+from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, note_key, set_meta, verified_meta
+from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.logs import faults
 from tooltap.normalizers.stream.reset import place_of
-from tooltap.protocol.events import decode
+from tooltap.protocol.events import decode, head_of
+from tooltap.protocol.stats import Removed, RetentionStatistics
 
 STEP = 500
 """Cost of a step, in events. Deleting them takes about 1.5 ms, during which commits wait."""
@@ -60,6 +63,10 @@ class DeletionStep(NamedTuple):
     expired: int
     """The highest `seq` ever deleted."""
     done: bool
+    removed: RetentionStatistics = RetentionStatistics()
+    """What retention has removed in this step."""
+    total: RetentionStatistics | None = None
+    """What it has removed since the journal was created; None if that has not changed."""
 
 
 class StuckError(Exception):
@@ -83,6 +90,8 @@ class Candidate(NamedTuple):
     updated: int
     session: str | None
     """The session of its latest event."""
+    happened: int
+    """When that event happened, in ms since the epoch."""
     is_old: bool
     """True if it expires by age."""
 
@@ -105,12 +114,15 @@ def candidates(
     connection.executemany("INSERT OR IGNORE INTO kept VALUES (?, 0)", _sessions_in(infos))
     by_age = connection.execute(_CANDIDATES.format(condition=f"{_AGED} AND NOT {_IS_KEPT}"), (before,)).fetchall()
     found = [
-        Candidate(stream, updated, session, True) for stream, updated, session, happened in by_age if happened < before
+        Candidate(stream, updated, session, happened, True)
+        for stream, updated, session, happened in by_age
+        if happened < before
     ]
     if is_too_long:
         ended = _CANDIDATES.format(condition=f"state='ended' AND expired=0 AND NOT {_IS_PINNED}")
         found += [
-            Candidate(stream, updated, session, False) for stream, updated, session, _ in connection.execute(ended)
+            Candidate(stream, updated, session, happened, False)
+            for stream, updated, session, happened in connection.execute(ended)
         ]
     return found
 
@@ -149,7 +161,7 @@ def _sessions_in(infos: Iterable[tuple[bytes]]) -> Iterator[tuple[str]]:
 class Target(NamedTuple):
     """What is to be deleted next: a stream, or all its output bodies."""
 
-    stream: str
+    one: Candidate
     only_bodies: bool
 
 
@@ -176,18 +188,18 @@ class Plan:
             if not one.is_old and (one.session is None or one.session != self._begun):
                 if max_bytes is None or _used(connection) <= max_bytes:
                     return None
-                if (stream := self._next_with_bodies(connection, skipped)) is not None:
-                    return Target(stream, only_bodies=True)
+                if (body := self._next_with_bodies(connection, skipped)) is not None:
+                    return Target(body, only_bodies=True)
                 self._begun = one.session
-            return Target(one.stream, only_bodies=False)
+            return Target(one, only_bodies=False)
         return None
 
-    def _next_with_bodies(self, connection: sqlite3.Connection, skipped: Collection[str]) -> str | None:
+    def _next_with_bodies(self, connection: sqlite3.Connection, skipped: Collection[str]) -> Candidate | None:
         while self._with_bodies:
             one = self._with_bodies[0]
             has_bodies = connection.execute("SELECT 1 FROM bodies WHERE stream=?", (one.stream,)).fetchone()
             if has_bodies and one.stream not in skipped and _is_as_planned(connection, one):
-                return one.stream
+                return one
             self._with_bodies.popleft()
         return None
 
@@ -204,32 +216,50 @@ def expire_step(
     forget_before: int,
     max_bytes: int | None,
     budget: int,
+    now: int,
     skipped: Collection[str] = (),
 ) -> DeletionStep:
     """Delete one transaction's worth of what is planned. `forget_before`: the rows of expired streams whose last commit
-    is older are deleted, too (ms since the epoch), save those of session files; `budget`: in events; `skipped`: streams
-    left untouched. Raises `StuckError`."""
-    events = 0
+    is older are deleted, too (ms since the epoch), save those of session files; `budget`: in events; `now`: ms since
+    the epoch; `skipped`: streams left untouched. Raises `StuckError`."""
+    by_age, by_size = Removed(), Removed()
+    done = False
     while budget > 0:
         target = plan.next(connection, max_bytes, skipped)
         if target is None:
             forgotten = "state='ended' AND expired=1 AND updated<? AND followed=0"
             connection.execute(f"DELETE FROM streams WHERE {forgotten}", (forget_before,))
             _forget_labels(connection)
-            return _step(connection, events, done=True)
-        stream = target.stream
+            done = True
+            break
+        stream = target.one.stream
         try:
             if target.only_bodies:
-                deleted, cost = 0, _delete_one_body(connection, stream)
+                removed, cost = _delete_one_body(connection, target.one)
             else:
-                deleted, cost = _shrink(connection, stream, min(budget, STEP))
+                removed, cost = _shrink(connection, stream, min(budget, STEP))
         except Exception as error:
             if isinstance(error, sqlite3.Error) and not is_unreadable(error):
                 raise  # the file cannot be written
             raise StuckError(stream) from error
-        events += deleted
         budget -= cost
-    return _step(connection, events, done=False)
+        if removed != Removed():
+            removed = msgspec.structs.replace(removed, at=now)
+            by_age, by_size = (by_age.plus(removed), by_size) if target.one.is_old else (by_age, by_size.plus(removed))
+    step = _step(connection, by_age.events + by_size.events, done=done)
+    limit = None if by_size == Removed() else max_bytes
+    return _with_total(connection, step, RetentionStatistics(age=by_age, size=by_size, size_limit=limit))
+
+
+def _with_total(connection: sqlite3.Connection, step: DeletionStep, removed: RetentionStatistics) -> DeletionStep:
+    """Add what the step has removed to the journal's total."""
+    if removed == RetentionStatistics():
+        return step
+    key = note_key(REMOVED)
+    note = verified_meta(connection, key)
+    total = decode_removed(note if isinstance(note, bytes) else None).plus(removed)
+    set_meta(connection, key, msgspec.json.encode(total))
+    return step._replace(removed=removed, total=total)
 
 
 def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> DeletionStep:
@@ -244,7 +274,7 @@ def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> De
     for stream, _ in streams:
         shared = execute("SELECT 1 FROM session_streams WHERE stream=? AND session<>?", (stream, session)).fetchone()
         if shared is None:  # delete the whole stream, with the events before its session had a name
-            return _step(connection, _shrink(connection, stream, budget)[0], done=False)
+            return _step(connection, _shrink(connection, stream, budget)[0].events, done=False)
     events = _next_events(connection, "session", session, budget)
     for number, (seq, body) in enumerate(events):
         affordable = (budget - number) // CHUNK
@@ -313,41 +343,60 @@ def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> 
     return pieces
 
 
-def _delete_one_body(connection: sqlite3.Connection, stream: str) -> int:
+def _delete_one_body(connection: sqlite3.Connection, one: Candidate) -> tuple[Removed, int]:
     """Delete an output body of a stream in one go: a reader finds it whole or not at all, also after a crash. Returns
-    the cost in events."""
-    (body,) = connection.execute("SELECT id FROM bodies WHERE stream=? ORDER BY id LIMIT 1", (stream,)).fetchone()
+    what that is, and the cost in events."""
+    body, size = connection.execute(
+        "SELECT id, bytes FROM bodies WHERE stream=? ORDER BY id LIMIT 1", (one.stream,)
+    ).fetchone()
     pieces = connection.execute("DELETE FROM pieces WHERE body=?", (body,)).rowcount
     connection.execute("DELETE FROM bodies WHERE id=?", (body,))
-    return CHUNK * max(1, pieces)
+    return Removed(bodies=1, bytes=size, oldest=one.happened, newest=one.happened), CHUNK * max(1, pieces)
 
 
-def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[int, int]:
+def _removed_events(bodies: Sequence[bytes]) -> Removed:
+    """What these events of a stream are, in the order of their `seq`. To decode all of them would take as long as to
+    delete them, so their times are those of the first and the last one."""
+    times = []
+    for body in (bodies[0], bodies[-1]):
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):  # damaged
+            times.append(head_of(body).ts)
+    stated = [one for one in times if one is not None]
+    return Removed(
+        events=len(bodies),
+        bytes=sum(map(len, bodies)),
+        oldest=min(stated, default=None),
+        newest=max(stated, default=None),
+    )
+
+
+def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[Removed, int]:
     """Delete a part of a stream: first its events, then its output bodies, then everything else but its row. Returns
-    the number of deleted events, and the cost in events."""
+    what that is, and the cost in events."""
     execute = connection.execute
     events = _next_events(connection, "stream", stream, budget)
     if events:
         connection.executemany("DELETE FROM events WHERE seq=?", [(seq,) for seq, _ in events])
         _raise_expired(connection, events[-1][0])
-        return len(events), len(events)
+        return _removed_events([body for _, body in events]), len(events)
     pieces = execute(
         "DELETE FROM pieces WHERE rowid IN"
         " (SELECT pieces.rowid FROM pieces JOIN bodies ON bodies.id=body WHERE stream=? LIMIT ?)",
         (stream, max(1, budget // CHUNK)),
     )
     if pieces.rowcount:
-        return 0, CHUNK * pieces.rowcount
+        return Removed(), CHUNK * pieces.rowcount
+    bodies, size = execute("SELECT count(*), coalesce(sum(bytes), 0) FROM bodies WHERE stream=?", (stream,)).fetchone()
     for table in ("bodies", "snapshots", "tail"):
         execute(f"DELETE FROM {table} WHERE stream=?", (stream,))
-    execute(
+    sessions = execute(
         "DELETE FROM sessions WHERE session IN (SELECT session FROM session_streams WHERE stream=?)"
         " AND NOT EXISTS (SELECT 1 FROM session_streams AS other WHERE other.session=sessions.session AND stream<>?)",
         (stream, stream),
-    )
+    ).rowcount
     execute("DELETE FROM session_streams WHERE stream=?", (stream,))
     execute(f"UPDATE streams SET expired=1, checksum={EXPIRED_SUM} WHERE stream=?", (stream,))
-    return 0, STREAM
+    return Removed(sessions=sessions, bodies=bodies, bytes=size), STREAM
 
 
 def _step(connection: sqlite3.Connection, events: int, *, done: bool) -> DeletionStep:
@@ -386,10 +435,13 @@ class Deletion:
     """Runs retention and removal step by step, skipping streams that cannot be deleted. `take` runs a step in its own
     transaction; `look` reads; `arrived` returns the number of events committed so far."""
 
-    def __init__(self, take: Take, look: Look, arrived: Callable[[], int]) -> None:
+    def __init__(self, take: Take, look: Look, arrived: Callable[[], int], clock: Clock) -> None:
         self._take = take
         self._look = look
         self._arrived = arrived
+        self._clock = clock
+        self.removed = RetentionStatistics()
+        """What the latest run of retention has removed so far."""
         self._stuck: set[str] = set()
         """Streams that are skipped for now."""
         self._earlier: set[str] = set()
@@ -402,9 +454,15 @@ class Deletion:
         async def planned() -> Callable[..., DeletionStep]:
             plan = Plan(await self._look(partial(candidates, before=before, max_bytes=max_bytes, pinned=pinned)))
             return partial(
-                expire_step, plan=plan, forget_before=forget_before, max_bytes=max_bytes, skipped=self._stuck
+                expire_step,
+                plan=plan,
+                forget_before=forget_before,
+                max_bytes=max_bytes,
+                now=self._clock(),
+                skipped=self._stuck,
             )
 
+        self.removed = RetentionStatistics()
         self._earlier = set(self._stuck)
         deleted = await self._delete(planned)
         if self._earlier:
@@ -439,6 +497,7 @@ class Deletion:
                 step = await planned()
                 continue
             deleted += taken.events
+            self.removed = self.removed.plus(taken.removed)
             if taken.done:
                 return deleted
 

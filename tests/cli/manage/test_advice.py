@@ -12,15 +12,18 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 from structlog.testing import capture_logs
 
 from tests.cli.command import Child, here, start, tooltap
 from tests.cli.manage.test_doctor import Examined, Reported, examined, write
+from tests.daemon.events import commit, message
 from tests.daemon.running import Wire, running
 from tests.daemon.taps.following import CLAUDE
 from tests.test_layout import ROOT
+from tooltap.normalizers.core.items import OutputChunk
 
 HERE = "tests/cli/manage/test_advice.py::"
 SPOOLS = "tests/cli/manage/test_doctor_spools.py::"
@@ -38,6 +41,8 @@ FOLLOWED = {
     "Do what it says, use the version that wrote it, or run `tooltap serve --journal sqlite:PATH`.": HERE
     + "test_another_journal_is_served",
     "{} publishes them.": HERE + "test_stopping_and_following_publishes_sessions",
+    "Raise `retention_bytes` in the configuration file, and restart the daemon, to keep more from now on.": HERE
+    + "test_raised_limit_keeps_more",
     "Their lines are in no journal; the files are named after their streams. Delete them when you like.": HERE
     + "test_spools_in_quarantine_are_deleted",
 }
@@ -189,6 +194,30 @@ def served(*arguments: str) -> Iterator[Child]:
 def of_claude(found: Examined) -> str:
     [advice] = [one.advice for one in found.findings["sessions"] if one.text.startswith("claude has")]
     return advice
+
+
+def test_raised_limit_keeps_more(home: Path) -> None:
+    body = OutputChunk("s:1:o0", 0, Random(1).randbytes(2_000_000), "text/plain")
+    file = write(home / "config" / "tooltap" / "config.toml", "retention_bytes = 1000000\n")
+    with capture_logs(), running(home, retention_bytes=1_000_000, retention_interval=3_600.0) as daemon:
+        daemon.commit(commit(body, message("one"), lines=1, state="ended"))
+        daemon.expire(0, 1_000_000)
+        before = daemon.stats()["journal"]["retention"]
+        [said] = removed_of(examined("--socket", daemon.path))
+        assert "output body" in said.text
+        assert "`retention_bytes` (1,000,000 bytes)" in said.text
+        assert said.advice.startswith("Raise `retention_bytes` in the configuration file")
+
+    file.write_text("retention_bytes = 10000000\n")
+    with capture_logs(), running(home, retention_bytes=10_000_000, retention_interval=0.01) as daemon:
+        assert [one.level for one in removed_of(examined("--socket", daemon.path))] == ["ok"]
+        daemon.commit(commit(body, message("two", "t"), stream="t", lines=1, state="ended"))
+        assert daemon.expire(0, 10_000_000) == 0
+        assert daemon.stats()["journal"]["retention"] == before
+
+
+def removed_of(found: Examined) -> list[Reported]:
+    return [one for one in found.findings["journal"] if one.text.startswith("retention has removed")]
 
 
 def test_spools_in_quarantine_are_deleted(home: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.cli.command import here
 from tests.daemon.events import commit, message
 from tests.daemon.running import Running, running
 from tooltap.daemon.journal.interface import JournalError
@@ -20,6 +21,7 @@ from tooltap.daemon.journal.nats.state import Row
 from tooltap.daemon.journal.sqlite import retention
 from tooltap.daemon.journal.sqlite import retention as deletion
 from tooltap.daemon.system.logs import faults
+from tooltap.normalizers.core.items import OutputChunk
 
 STREAMS = ("a", "b", "c")
 
@@ -108,12 +110,31 @@ def test_session_that_cannot_be_removed_keeps_no_other(tmp_path: Path, monkeypat
         assert wire.ask("remove", session="a") == {"events": 1}
 
 
+def test_what_retention_has_removed_is_in_the_statistics(tmp_path: Path) -> None:
+    """For good, whichever daemon has removed it."""
+    with running(tmp_path, retention_days=0) as daemon:
+        body = OutputChunk("old:1:o0", 0, b"x" * 1_000, "text/plain")
+        said = message("old", "old", session="old", ts=86_400_000)
+        daemon.commit(commit(body, said, stream="old", lines=1, state="ended", updated=1))
+        assert daemon.stats()["journal"]["retention"]["age"]["events"] == 0
+        assert b"retention_days" not in here("stats", "--socket", daemon.path).stdout
+        assert daemon.expire(2 * 86_400_000) == 1
+    with running(tmp_path, retention_days=0) as daemon:
+        removed = daemon.stats()["journal"]["retention"]
+        figures = {"sessions": 1, "events": 1, "bodies": 1, "bytes": 1_000 + len(said.body)}
+        assert removed["age"].items() >= {**figures, "oldest": 86_400_000, "newest": 86_400_000}.items()
+        assert removed["size"]["events"] == 0
+        text = " ".join(here("stats", "--socket", daemon.path).stdout.decode().split())
+        assert "retention_days has removed 1 session, 1 event, 1 output body" in text
+        assert "from 1970-01-02T00:00:00Z to 1970-01-02T00:00:00Z; the last of it at 20" in text
+
+
 def test_stream_that_cannot_be_deleted_on_nats_keeps_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nats_place: NatsPlace
 ) -> None:
     usual = Retention._purge
 
-    async def purge(self: Retention, row: Row) -> int:
+    async def purge(self: Retention, row: Row) -> int | None:
         if row.info.stream == "a":
             raise TypeError("put in by the test")
         return await usual(self, row)

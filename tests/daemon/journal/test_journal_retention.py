@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from random import Random
+from typing import Any
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, NotEndedError, OutputSlice
 from tooltap.daemon.journal.json_lines import archive_lines
+from tooltap.daemon.journal.nats.connection import AwayError
+from tooltap.daemon.journal.nats.journal import NatsJournal
+from tooltap.daemon.journal.nats.place import NatsPlace
+from tooltap.daemon.journal.nats.state import State
+from tooltap.daemon.journal.open import Place, open_journal
 from tooltap.daemon.journal.sqlite.check import check_file
 from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
@@ -23,6 +31,7 @@ from tooltap.protocol.events import OutputRef, SessionEvent, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.inputs import Line
 from tooltap.protocol.replies import StreamState
+from tooltap.protocol.stats import RetentionStatistics
 
 pytestmark = pytest.mark.anyio
 
@@ -89,7 +98,7 @@ async def test_a_read_beside_a_deletion_knows_what_it_misses(sqlite_journal: Sql
     with closing(connect(sqlite_journal.path, "process")) as other:
         plan = Plan(candidates(other, before=2, max_bytes=None, pinned=()))
         other.execute("BEGIN IMMEDIATE")
-        expire_step(other, plan, forget_before=0, max_bytes=None, budget=100)
+        expire_step(other, plan, forget_before=0, max_bytes=None, budget=100, now=NOW)
         other.execute("COMMIT")
 
     assert await sqlite_journal.read(2) == ([], 5)
@@ -265,6 +274,7 @@ async def test_kill_9_during_removal_of_bodies_loses_nothing_else(sqlite_journal
     assert not list(check_file(path))
     journal = await SqliteJournal.open(path)
     try:
+        assert (journal.removed.size.bodies, journal.removed.size.bytes) == (nth - 1, (nth - 1) * size)
         left = await bodies_left(journal)
         assert left == {"newest", "newer", "older"} | ({"oldest"} if nth == 1 else set())
         for name in left:
@@ -272,8 +282,117 @@ async def test_kill_9_during_removal_of_bodies_loses_nothing_else(sqlite_journal
         assert await journal.expire(0, bound) == 0
         assert await bodies_left(journal) == {"newest", "newer"}
         assert (await journal.read(0))[0] == before
+        assert (journal.removed.size.bodies, journal.removed.size.bytes) == (2, 2 * size)
     finally:
         await journal.close()
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+async def test_kill_9_during_deletion_counts_nothing_twice(sqlite_journal: SqliteJournal, nth: int) -> None:
+    events = [message("x", "old", session="old", ts=NOW + number) for number in range(1_200)]  # steps of 500
+    await sqlite_journal.commit(commit(*events, stream="old", state="ended", updated=NOW))
+    path = sqlite_journal.path
+    await sqlite_journal.close()
+
+    environment = {**os.environ, "TOOLTAP_FAILPOINT": f"before-deletion:{nth}"}
+    killed = await anyio.run_process([sys.executable, "-c", EXPIRE, str(path), "1"], env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+
+    journal = await SqliteJournal.open(path)
+    try:
+        assert 1_200 - len((await journal.read(0, max_bytes=10_000_000))[0]) == journal.removed.size.events
+        await journal.expire(0, 1)
+        gone = journal.removed.size
+        assert (gone.sessions, gone.events, gone.bytes) == (1, 1_200, sum(len(one.body) for one in events))
+        assert (gone.oldest, gone.newest) == (NOW, NOW + 1_199)
+    finally:
+        await journal.close()
+
+
+def stated(logs: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+    """What the log says of runs of retention."""
+    found = [one for one in logs if one["event"].startswith("retention has removed")]
+    return [tuple(one[key] for key in ("setting", "sessions", "events", "bodies", "oldest", "newest")) for one in found]
+
+
+async def test_run_of_retention_says_what_it_removed(journal: Journal) -> None:
+    for number, name in enumerate(("old", "older", "recent")):
+        said = [message(name, name, session=name, ts=1_000 * (number + more)) for more in (1, 2)]
+        await journal.commit(commit(*said, stream=name, state="ended", updated=NOW + number))
+
+    with capture_logs() as logs:
+        assert await journal.expire(NOW + 2) == 4
+        assert await journal.expire(NOW + 2) == 0
+    assert stated(logs) == [("retention_days", 2, 4, 0, "1970-01-01T00:00:01Z", "1970-01-01T00:00:03Z")]
+    with capture_logs() as logs:
+        assert await journal.expire(0, 1) == 2
+    assert stated(logs) == [("retention_bytes", 1, 2, 0, "1970-01-01T00:00:03Z", "1970-01-01T00:00:04Z")]
+
+    by_age, by_size = journal.removed.age, journal.removed.size
+    assert (by_age.sessions, by_age.events, by_age.oldest, by_age.newest) == (2, 4, 1_000, 3_000)
+    assert (by_size.sessions, by_size.events, by_size.oldest, by_size.newest) == (1, 2, 3_000, 4_000)
+    assert (by_age.at, by_size.at, journal.removed.size_limit) == (NOW, NOW, 1)
+
+
+async def test_what_was_removed_is_known_to_the_next_daemon(place: Place) -> None:
+    journal = await open_journal(place, "process")
+    await journal.commit(commit(message("old"), state="ended", updated=1))
+    assert await journal.expire(2) == 1
+    removed = journal.removed
+    await journal.close()
+
+    again = await open_journal(place, "process")
+    assert again.removed == removed
+    assert (removed.age.sessions, removed.age.events) == (1, 1)
+    await again.close()
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+async def test_answer_that_is_lost_counts_nothing_twice(
+    nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch, is_stored: bool
+) -> None:
+    usual = State.put_note
+    lost = 1
+
+    async def put_note(self: State, name: str, data: bytes) -> None:
+        nonlocal lost
+        if not lost or is_stored:
+            await usual(self, name, data)
+        if lost:
+            lost -= 1
+            raise AwayError("put in by the test")
+
+    journal = await NatsJournal.open(nats_place)
+    try:
+        monkeypatch.setattr(State, "put_note", put_note)
+        await journal.commit(commit(message("old"), state="ended", updated=1))
+        assert await journal.expire(2) == 1
+        assert not lost
+        assert (journal.removed.age.sessions, journal.removed.age.events) == (1, 1)
+    finally:
+        await journal.close()
+
+
+async def test_removed_bodies_are_counted_once(sqlite_journal: SqliteJournal) -> None:
+    journal = sqlite_journal
+    await fill_with_bodies(journal)
+    said = sum(len(one.body) for one in (await journal.read(0))[0])
+    with capture_logs() as logs:
+        await journal.expire(0, used(journal) - 200_000)
+    assert stated(logs) == [("retention_bytes", 0, 0, 1, *2 * ["1972-09-29T00:00:00Z"])]
+    gone = journal.removed.size
+    assert (gone.sessions, gone.events, gone.bodies, gone.bytes) == (0, 0, 1, 300_000)
+
+    await journal.expire(0, 1)
+    gone = journal.removed.size
+    assert (gone.sessions, gone.events, gone.bodies, gone.bytes) == (4, 4, 4, 4 * 300_000 + said)
+
+
+async def test_removed_session_is_not_counted(journal: Journal) -> None:
+    await journal.commit(commit(message("a"), state="ended"))
+    assert await journal.remove_session("session-1") == 1
+    await journal.expire(NOW)
+    assert journal.removed == RetentionStatistics()
 
 
 async def test_archive_names_the_bodies_that_were_removed(sqlite_journal: SqliteJournal) -> None:
