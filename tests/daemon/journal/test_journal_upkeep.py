@@ -20,7 +20,7 @@ from tests.daemon.journal.damages import Template, compare_events, copy, make, r
 from tests.daemon.journal.recorded import records
 from tests.daemon.journal.test_journal_damage import damage, everything, fill
 from tests.daemon.publishing import daemon, events, journal_of, publish
-from tests.daemon.taps.test_follow_machines import PRIVATE, why_not
+from tests.daemon.taps.test_follow_machines import PRIVATE, require_machines
 from tooltap.cli.manage.journal import command
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite.backup import backup
@@ -293,8 +293,7 @@ ls "$folder/disk"
 
 def on_a_disk(folder: Path, options: str, remounted: str, *commands: str) -> list[str]:
     """Copy a journal to a disk that only these commands see. Return the lines that they print, and the names there."""
-    if reason := why_not():
-        pytest.skip(reason)
+    require_machines()
     (folder / "disk").mkdir()
     done = subprocess.run(
         [*PRIVATE, "sh", "-c", ON_A_DISK, folder, options, remounted, *commands],
