@@ -17,6 +17,8 @@ from tests.bench.lines.cost import figures as cost_figures
 from tests.bench.lines.generated import KINDS
 from tests.bench.lines.recorded import FIXTURES
 
+pytestmark = pytest.mark.programs("git", "ps")
+
 
 @pytest.fixture
 def goldens(tmp_path: Path) -> Path:
