@@ -155,7 +155,7 @@ class ProcessGuard:
         spawn = util.spawnv_passfds  # which is not audited
 
         def spawned(path: bytes, arguments: Any, passed: Any) -> int:
-            hear("subprocess.Popen", (path,))
+            hear("subprocess.Popen", (path, arguments, None, None))
             return spawn(path, arguments, passed)
 
         setattr(util, "spawnv_passfds", spawned)  # noqa: B010 - as an assignment its types would have to be those of a stub

@@ -23,35 +23,23 @@ import tooltap
 __all__ = ["COMPILER", "found", "missing", "need_programs_of", "of_script", "require", "special_programs", "undeclared"]
 
 COMPILER = "cc|gcc|clang"
-EVERYWHERE = frozenset(
-    [
-        "bash",
-        "cat",
-        "chmod",
-        "cp",
-        "echo",
-        "env",
-        "false",
-        "head",
-        "kill",
-        "ldconfig",
-        "make",
-        "mkdir",
-        "mkfifo",
-        "mv",
-        "nohup",
-        "rm",
-        "sh",
-        "sleep",
-        "tail",
-        "tar",
-        "timeout",
-        "touch",
-        "true",
-        "uname",
-        "yes",
-    ]
+COREUTILS = (
+    "cat",
+    "chmod",
+    "cp",
+    "echo",
+    "env",
+    "false",
+    "head",
+    "mkdir",
+    "mkfifo",
+    "mv",
+    "nohup",
+    "rm",
+    "sleep",
+    "tail",
 )
+EVERYWHERE = {*COREUTILS, "bash", "kill", "ldconfig", "make", "sh", "tar", "timeout", "touch", "true", "uname", "yes"}
 """What every machine has on which the tests can be run."""
 SCRIPTED = frozenset({"curl", "git", "jq", "node", "npm", "npx", "openssl", "ps"})
 """Programs that shell scripts run: those of the documentation, too."""
