@@ -13,7 +13,6 @@ import shlex
 import shutil
 import stat
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -47,7 +46,7 @@ from tooltap.daemon.taps.follow.settings import ALL, Follow
 from tooltap.daemon.taps.follow.stores import Database, Found, Root, read_head, roots, scan
 from tooltap.normalizers.catalog.registry import session_dialects, stores
 from tooltap.traces.drift.baselines import PACKAGED, age, load
-from tooltap.traces.recording.own_file import why_unsteady
+from tooltap.traces.recording.own_file import why_not_writable, why_unsteady
 from tooltap.traces.recording.writer import trace_path
 
 
@@ -433,7 +432,7 @@ def journal(file: Path, *, is_opened: bool = True) -> Iterator[Finding]:
     if status.st_mode & 0o077:
         text = f"other users may read {file} (mode {stat.S_IMODE(status.st_mode):04o}), which holds what agents printed"
         yield problem("journal", text, f"Run {_shell_line('chmod', '600', file)}.")
-    if not is_opened:
+    if not is_opened or why_not_writable(file.parent):  # which is a finding already, and SQLite needs files beside it
         return
     try:
         version = format_of(file)
@@ -473,29 +472,15 @@ def folder(area: str, place: Path) -> Iterator[Finding]:
     existing = next(one for one in (place, *place.parents) if one.exists())
     room = shutil.disk_usage(existing).free
     left = f"{room / 1024 / MIB:.1f} GiB" if room >= LITTLE else f"{room / MIB:.0f} MiB"
-    if (reason := _refused(existing, made=existing == place)) is not None:
+    if reason := why_not_writable(place):
         advice = "Make it writable, or choose another place: docs/reference/settings.md names the setting of each."
-        yield problem(area, f"cannot write to {place}: {reason}", advice)
+        yield problem(area, reason, advice)
     elif room < TOO_LITTLE:
         yield problem(area, f"only {left} are left for {place}", "Free some space: what does not fit is lost.")
     elif room < LITTLE:
         yield note(area, f"{left} are left for {place}", "Free some space before the disk is full.")
     else:
         yield fine(area, f"{place} is writable, {left} are left")
-
-
-def _refused(existing: Path, *, made: bool) -> str | None:
-    """The reason why no file can be created in a folder, or None. `made`: the folder exists, so a temporary file is
-    created as a test; otherwise `existing` is its nearest existing parent."""
-    if not existing.is_dir():
-        return f"{existing} is not a folder"
-    if not made:
-        return None if os.access(existing, os.W_OK | os.X_OK) else f"{existing} is not writable"
-    try:
-        with tempfile.TemporaryFile(dir=existing):
-            return None
-    except OSError as error:
-        return error.strerror
 
 
 def traces(statistics: dict[str, Any] | None) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from tooltap.daemon.journal.interface import Journal, JournalError, PlaceError
 from tooltap.daemon.journal.nats.place import SCHEMES, NatsPlace, parse_nats_url
 from tooltap.daemon.system.optional_packages import how_to_install
 from tooltap.daemon.system.paths import journals_folder
+from tooltap.traces.recording.own_file import why_not_writable
 
 if TYPE_CHECKING:  # the configuration is checked without opening a journal
     from tooltap.daemon.journal.sqlite.file import Durability
@@ -38,7 +39,13 @@ async def open_journal(place: Place, durability: Durability) -> Journal:
     if isinstance(place, Path):
         from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 
-        return await SqliteJournal.open(place, durability=durability)
+        try:
+            return await SqliteJournal.open(place, durability=durability)
+        except JournalError as error:
+            if reason := why_not_writable(place.absolute().parent):
+                advice = "make it writable, or choose another place: `tooltap serve --journal sqlite:PATH`"
+                raise JournalError(f"{reason}; {advice}") from error
+            raise
     try:
         from tooltap.daemon.journal.nats.journal import NatsJournal
     except ModuleNotFoundError as error:

@@ -15,6 +15,10 @@ import fcntl
 import os
 import stat
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
 MAX_LINKS = 40
 MAX_PID = 20
 _STEP = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -111,6 +115,26 @@ def why_unsteady(folder: os.stat_result) -> str | None:
     if _others_may_write(folder) and not folder.st_mode & stat.S_ISVTX:
         return f"other users may write to it (mode {stat.S_IMODE(folder.st_mode):04o})"
     return None
+
+
+def why_not_writable(folder: Path) -> str:
+    """Say in one sentence why no file can be created in a folder, which need not exist yet; empty if one can be."""
+    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    reason: str | None = None
+    if not existing.is_dir():
+        reason = f"{existing} is not a folder"
+    elif existing == folder:
+        from tempfile import TemporaryFile
+
+        try:
+            TemporaryFile(dir=folder).close()
+        except OSError as error:
+            reason = error.strerror
+    elif os.statvfs(existing).f_flag & os.ST_RDONLY:
+        reason = os.strerror(errno.EROFS)
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        reason = f"{existing} is not writable"
+    return "" if reason is None else f"cannot write to {folder}: {reason}"
 
 
 def is_shared(path: str | os.PathLike[str]) -> bool:

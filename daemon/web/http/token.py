@@ -9,7 +9,7 @@ import secrets
 from pathlib import Path
 
 from tooltap.daemon.system.listener import ListenError
-from tooltap.traces.recording.own_file import open_own
+from tooltap.traces.recording.own_file import open_own, why_not_writable
 from tooltap.traces.recording.whole_file import whole_file
 
 _TOKEN = re.compile(rb"[A-Za-z0-9_-]{32,128}")
@@ -24,6 +24,9 @@ def load_token(path: Path) -> str:
             _make(path)
         return read_token(path)
     except OSError as error:
+        if reason := why_not_writable(path.parent):
+            advice = "make it writable, or set `token_file` in the table `[web]` of the configuration file"
+            raise ListenError(f"{reason}; {advice}") from error
         raise ListenError(f"the token in {path} cannot be used: {error.strerror}") from error
 
 
