@@ -211,15 +211,22 @@ def ask_daemon(place: Path, timeout: float) -> tuple[Finding, dict[str, Any] | N
         advice = "Start one with `tooltap serve`, or have it started for you with `tooltap service install`."
         return note(DAEMON, f"no daemon is listening at {place}", advice), None
     except (ConnectError, DaemonError) as error:
-        return problem(DAEMON, str(error), "Read the daemon's log, or stop its process and start it again."), None
+        advice = f"Read the daemon's log, or stop {_process(place)} and start it again."
+        return problem(DAEMON, str(error), advice), None
     except DisconnectedError:
-        advice = "Read its log; if this persists, stop its process and start it again."
+        advice = f"Read its log; if this persists, stop {_process(place)} and start it again."
         return problem(DAEMON, f"the daemon at {place} does not answer", advice), None
     version = statistics.get("version")
     if version != __version__:
         text = f"the daemon is tooltap {version}, this is {__version__}"
         return note(DAEMON, text, "Restart it: `tooltap serve stop`, then as you started it."), statistics
     return fine(DAEMON, f"tooltap {version}, pid {statistics['pid']}, listening at {place}"), statistics
+
+
+def _process(place: Path) -> str:
+    """The process of a daemon that does not answer."""
+    pid = next((one.pid for one in recorded() if one.socket == os.path.realpath(place)), None)
+    return "its process" if pid is None else f"its process ({pid})"
 
 
 def socket(place: Path) -> Iterator[Finding]:
@@ -733,11 +740,11 @@ def _own_deletion(
     if rule is None or not files:
         return
     file = os.path.join(root.home, rule.file)
-    days, where = rule.days, "its default"
+    days, where, is_chosen = rule.days, "its default", False
     with suppress(OSError, msgspec.DecodeError):
         stated = msgspec.json.decode(read_head(file, SETTINGS_BYTES)[0]).get(rule.key)
         if isinstance(stated, int | float) and not isinstance(stated, bool):
-            days, where = float(stated), f"`{rule.key}` in {file}"
+            days, where, is_chosen = float(stated), f"`{rule.key}` in {file}", True
     limit = time.time() - days * DAY
     gone = sum(one.mtime_ms / 1000 < limit for one in files)
     soon = sum(limit <= one.mtime_ms / 1000 < limit + 7 * DAY for one in files)
@@ -746,6 +753,8 @@ def _own_deletion(
         text += f"; {counted(gone, 'file is', 'files are')} older, and {counted(soon, 'file')} will be within a week"
     if is_followed:
         yield fine("sessions", f"{text}; the journal keeps what was read")
+    elif is_chosen and not gone and not soon:
+        yield fine("sessions", text)
     else:
         advice = f"{_to_follow(root.agent, statistics)} keeps them in the journal; or set `{rule.key}` in {file}."
         yield note("sessions", text, advice)

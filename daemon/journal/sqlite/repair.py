@@ -35,6 +35,7 @@ from tooltap.daemon.journal.sqlite.file import (
     COPY_IT,
     MAGIC,
     PAGE_SIZE,
+    SCRUB_NOTE,
     HighWater,
     HighWaterFile,
     JournalLock,
@@ -52,6 +53,7 @@ from tooltap.daemon.journal.sqlite.tables import (
     UNINDEXED,
     event_sum,
     lines_of,
+    note_key,
     piece_sum,
     row_sum,
     set_meta,
@@ -191,7 +193,7 @@ class _Writing:
         stored = str(self._meta.get("tally", "0 0")).split()
         transactions = max(int(stored[0]), 0 if mark is None else mark.transactions) + 1
         for key, value in self._meta.items():
-            if key not in ("format", "tally"):
+            if key not in ("format", "tally", note_key(SCRUB_NOTE)):  # the note is about the damaged file
                 set_meta(self._connection, key, value)
         set_meta(self._connection, "id", name)
         set_meta(self._connection, "next_seq", next_seq)

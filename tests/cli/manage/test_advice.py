@@ -7,8 +7,17 @@ yet; new advice must be in one of them.
 from __future__ import annotations
 
 import ast
+import asyncio
+import json
+import os
 import re
+import shlex
+import signal
+import socket
 import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,16 +26,24 @@ from random import Random
 import pytest
 from structlog.testing import capture_logs
 
-from tests.cli.command import Child, here, start, tooltap
-from tests.cli.manage.test_doctor import Examined, Reported, examined, write
+from tests.cli.command import COMMAND, Child, environment, here, start, tooltap
+from tests.cli.manage.test_doctor import WELCOME, Examined, Reported, examined, write
 from tests.daemon.events import commit, message
-from tests.daemon.running import Wire, running
+from tests.daemon.ingest.test_drift import SHELL
+from tests.daemon.journal.test_journal_damage import COLUMNS, damage, fill
+from tests.daemon.running import TIMEOUT, Wire, running
 from tests.daemon.taps.following import CLAUDE
+from tests.daemon.taps.test_follow_machines import PRIVATE, require_machines
+from tests.daemon.test_files_in_use import until
 from tests.test_layout import ROOT
+from tests.traces.drift.altering import altered, rename
+from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.system.paths import daemon_folders
 from tooltap.normalizers.core.items import OutputChunk
 
 HERE = "tests/cli/manage/test_advice.py::"
 SPOOLS = "tests/cli/manage/test_doctor_spools.py::"
+FILES = "tests/daemon/test_files_in_use.py::"
 CHMOD = HERE + "test_chmod_mends_it"
 
 FOLLOWED = {
@@ -45,56 +62,73 @@ FOLLOWED = {
     + "test_raised_limit_keeps_more",
     "Their lines are in no journal; the files are named after their streams. Delete them when you like.": HERE
     + "test_spools_in_quarantine_are_deleted",
+    "What could be read is in the journal, and the rest was reported as lost; delete them when you like.": SPOOLS
+    + "test_damaged_spool_is_named",
+    "Free some space, unless it says what else to do. `run` and `proxy` spool meanwhile, as far as they can.": FILES
+    + "test_full_disk_is_noticed_and_the_daemon_goes_on_when_it_is_freed",
+    "Start one with `tooltap serve`, or have it started for you with `tooltap service install`.": HERE
+    + "test_daemon_is_started_where_there_is_none",
+    "`tooltap service install` starts it with your session.": HERE + "test_service_is_installed",
+    "Restart it: `tooltap serve stop`, then as you started it.": HERE + "test_daemon_of_another_version_is_restarted",
+    "Read the daemon's log, or stop {} and start it again.": HERE + "test_hung_daemon_is_stopped_and_started",
+    "Read its log; if this persists, stop {} and start it again.": HERE
+    + "test_daemon_that_says_nothing_more_is_stopped_and_started",
+    "Set TOOLTAP_SOCKET to a place of your own.": HERE
+    + "test_place_of_ones_own_is_set_where_the_socket_is_of_another_user",
+    "Make it readable, or choose another place.": HERE + "test_another_place_is_chosen_where_one_cannot_be_read",
+    "Read the daemon's log, or give these programs TOOLTAP_SOCKET.": HERE
+    + "test_socket_is_set_where_the_daemon_has_no_record",
+    "Set TOOLTAP_SOCKET where it matters which of them a program talks to.": HERE
+    + "test_socket_is_set_where_there_are_two_daemons",
+    "Make it writable, or choose another place: docs/reference/settings.md names the setting of each.": HERE
+    + "test_another_place_is_chosen_for_spools",
+    "Make it writable, or choose another place with TOOLTAP_TRACE_DIR.": HERE
+    + "test_another_place_is_chosen_for_traces",
+    "TOOLTAP_TRACE=1 switches it on.": HERE + "test_trace_is_switched_on",
+    "Free some space: what does not fit is lost.": HERE + "test_space_is_freed",
+    "Free some space before the disk is full.": HERE + "test_space_is_freed",
+    "A running daemon moves damaged ones to the quarantine; move others away.": HERE
+    + "test_unreadable_spool_is_moved_away_by_a_daemon",
+    "Run `tooltap journal check`; `tooltap journal repair` keeps what is intact.": HERE
+    + "test_repair_mends_what_a_daemon_has_found",
+    "Run `tooltap journal check`; with the daemon stopped, `tooltap journal repair` keeps what is intact.": HERE
+    + "test_repair_mends_what_the_daemon_reports",
+    "They were damaged. Subscribers get a gap in their place.": HERE + "test_repair_mends_what_the_daemon_reports",
+    "Everything else works. Free some space, or read the daemon's log; the daemon tries again by itself.": HERE
+    + "test_index_that_cannot_be_written_is_made_when_its_place_is_free",
+    "Install one, or tap one of your own: `tooltap run -- COMMAND`.": HERE
+    + "test_agent_is_installed_or_a_command_is_tapped",
+    "Try it yourself: {} --version.": HERE + "test_agent_without_a_version_is_tried",
+    "Run `tooltap drift` after a session to check for unknown output.": HERE + "test_drift_answers_after_a_session",
+    "Run `tooltap drift` to see them.": HERE + "test_drift_shows_what_is_misread",
+    "Run `tooltap drift`, and report which version of the agent wrote them.": HERE
+    + "test_drift_says_which_version_wrote_what_is_not_understood",
+    "Make it readable; until then its sessions are not followed.": HERE
+    + "test_store_that_cannot_be_read_is_made_readable",
+    "The first session creates them. If they are elsewhere, {}.": HERE + "test_stores_elsewhere_are_set",
+    "{} keeps them in the journal; or set `{}` in {}.": HERE + "test_setting_of_the_agent_keeps_its_files",
+    "It was started with other folders, or lists them still: restart it.": HERE
+    + "test_daemon_that_follows_other_folders_is_restarted",
 }
 """Advice -> the test that follows it."""
 
 UNFOLLOWED = {
-    "Everything else works. Free some space, or read the daemon's log; the daemon tries again by itself.",
-    "Free some space before the disk is full.",
-    "Free some space, unless it says what else to do. `run` and `proxy` spool meanwhile, as far as they can.",
-    "Free some space: what does not fit is lost.",
     "Direct its standard error to a file, or read the pipe.",
-    "Install one, or tap one of your own: `tooltap run -- COMMAND`.",
-    "It was started with other folders, or lists them still: restart it.",
-    "Make it readable, or choose another place.",
-    "Make it readable; until then its sessions are not followed.",
-    "Make it writable, or choose another place with TOOLTAP_TRACE_DIR.",
-    "Make it writable, or choose another place: docs/reference/settings.md names the setting of each.",
     "Follow on the machine where the agents run, if that is too late; what it caches comes later still.",
     "Raise the limit (sysctl), and restart the daemon.",
     "Raise `index_bytes` in the configuration file to search more of them.",
     "Raise the limit of open files (ulimit -n), or close clients; those that wait are served then.",
-    "Read its log; if this persists, stop its process and start it again.",
-    "Read the daemon's log, or give these programs TOOLTAP_SOCKET.",
-    "Read the daemon's log, or stop its process and start it again.",
     "Read the daemon's log; the spool stays until it can be taken in.",
-    "Restart it: `tooltap serve stop`, then as you started it.",
-    "Run `tooltap drift` after a session to check for unknown output.",
-    "Run `tooltap drift` to see them.",
-    "Run `tooltap drift`, and report which version of the agent wrote them.",
-    "Run `tooltap journal check`; `tooltap journal repair` keeps what is intact.",
-    "Run `tooltap journal check`; with the daemon stopped, `tooltap journal repair` keeps what is intact.",
     "Run {} to use it.",
     "See why: journalctl --user -u {}.",
-    "Set TOOLTAP_SOCKET to a place of your own.",
-    "Set TOOLTAP_SOCKET where it matters which of them a program talks to.",
-    "Start one with `tooltap serve`, or have it started for you with `tooltap service install`.",
     "Subscribers get a gap in their place; look at the server's disks and its log.",
-    "TOOLTAP_TRACE=1 switches it on.",
     "The daemon's log says when; find out who wiped, restored or purged its store.",
-    "The first session creates them. If they are elsewhere, {}.",
     "The machine was busy.",
     "Report this, with the lines, if you can; the log has the place.",
     "Their sessions are missing. Upgrade tooltap, or report which version of the agent wrote them.",
-    "They were damaged. Subscribers get a gap in their place.",
     "Nothing need be removed: the daemon keeps its traces within a limit.",
     "Programs with the daemon's token, and browsers that are logged in, go on.",
-    "Try it yourself: {} --version.",
     "Wait for it; until then, each search says up to which event it has searched.",
-    "What could be read is in the journal, and the rest was reported as lost; delete them when you like.",
-    "A running daemon moves damaged ones to the quarantine; move others away.",
-    "`tooltap service install` starts it with your session.",
-    "{} keeps them in the journal; or set `{}` in {}.",
 }
 
 
@@ -184,8 +218,8 @@ def test_stopping_and_following_publishes_sessions(home: Path) -> None:
 
 
 @contextmanager
-def served(*arguments: str) -> Iterator[Child]:
-    with start(*arguments) as daemon:
+def served(*arguments: object, **variables: object) -> Iterator[Child]:
+    with start(*arguments, env=environment(**{name: str(value) for name, value in variables.items()})) as daemon:
         while b"listening" not in (line := daemon.log_line()):
             assert line, "the daemon has ended"
         yield daemon
@@ -226,6 +260,428 @@ def test_spools_in_quarantine_are_deleted(home: Path) -> None:
     file.unlink()
 
     assert problems(examined()) == []
+
+
+# -- the daemon and its socket ----------------------------------------------------------------------------------------
+
+
+def commands(advice: str) -> list[list[str]]:
+    """The commands of tooltap that a text has in backticks: the words after `tooltap` of each."""
+    return [shlex.split(one) for one in re.findall(r"`tooltap (.+?)`", advice)]
+
+
+def finding(area: str, said: str, *options: object) -> Reported:
+    """The one finding of an area that says this."""
+    [found] = [one for one in examined(*options).findings[area] if said in one.text]
+    return found
+
+
+def says(area: str, said: str, *options: object) -> bool:
+    return any(said in one.text for one in examined(*options).findings[area])
+
+
+@pytest.mark.process
+def test_daemon_is_started_where_there_is_none(home: Path) -> None:
+    [start_it, install_it] = commands(finding("daemon", "no daemon is listening").advice)
+    with served(*start_it):
+        assert finding("daemon", "listening at").level == "ok"
+    assert install_it == ["service", "install"]  # which is followed below
+
+
+@pytest.mark.process
+def test_service_is_installed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a systemd that says yes to everything."""
+    (home / "bin").mkdir()
+    (home / "bin" / "systemctl").write_text("#!/bin/sh\necho active\n")
+    (home / "bin" / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("tooltap.daemon.system.services.BOOTED", home)
+    [command] = commands(finding("service", "the daemon is not a service").advice)
+
+    assert here(*command).returncode == 0
+    assert finding("service", "is installed in").text.endswith(", and active")
+
+
+OLDER = """
+import sys, tooltap
+tooltap.__version__ = "0.0.9"
+from tooltap.cli.main import main
+sys.argv = ["tooltap", "serve"]
+main()
+"""
+
+
+@pytest.mark.process
+def test_daemon_of_another_version_is_restarted(home: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", OLDER], stderr=subprocess.PIPE, env=environment()) as older:
+        assert older.stderr is not None
+        while b"listening" not in (line := older.stderr.readline()):
+            assert line, "the daemon has ended"
+        try:
+            [stop] = commands(finding("daemon", "the daemon is tooltap 0.0.9, this is").advice)
+            assert here(*stop).returncode == 0
+            assert older.wait(TIMEOUT) == 0
+        finally:
+            older.kill()
+    with served("serve"):
+        assert finding("daemon", "listening at").level == "ok"
+
+
+@pytest.mark.process
+def test_hung_daemon_is_stopped_and_started(home: Path) -> None:
+    with served("serve") as daemon:
+        daemon.send_signal(signal.SIGSTOP)
+        advice = finding("daemon", "timed out", "--timeout", "0.5").advice
+        [pid] = re.findall(r"stop its process \((\d+)\) and start it again", advice)
+        os.kill(int(pid), signal.SIGKILL)
+        daemon.process.wait(TIMEOUT)
+    with served("serve"):
+        assert problems(examined()) == []
+
+
+@pytest.mark.process
+def test_daemon_that_says_nothing_more_is_stopped_and_started(home: Path) -> None:
+    def leave(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.sendall(json.dumps(WELCOME).encode() + b"\n")
+
+    place = home / "run" / "tooltap.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        place.chmod(0o600)
+        listening.listen()
+        daemon = threading.Thread(target=leave, args=(listening,))
+        daemon.start()
+        assert "stop its process and start it again" in advised(examined(), "does not answer")
+        daemon.join()
+    with served("serve"):
+        assert problems(examined()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a socket of another user")
+def test_place_of_ones_own_is_set_where_the_socket_is_of_another_user(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX) as theirs:
+        theirs.bind(str(home / "run" / "tooltap.sock"))
+    os.chown(home / "run" / "tooltap.sock", 12_345, -1)
+    assert "Set TOOLTAP_SOCKET to a place of your own." in [one.advice for one in problems(examined())]
+    monkeypatch.setenv("TOOLTAP_SOCKET", str(home / "mine" / "t.sock"))
+
+    assert problems(examined()) == []
+
+
+def test_another_place_is_chosen_where_one_cannot_be_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "loop").symlink_to("loop")
+    monkeypatch.setenv("TOOLTAP_SOCKET", str(home / "loop" / "t.sock"))
+    assert {one.advice for one in problems(examined())} >= {"Make it readable, or choose another place."}
+    monkeypatch.setenv("TOOLTAP_SOCKET", str(home / "mine" / "t.sock"))
+
+    assert problems(examined()) == []
+
+
+@pytest.mark.process
+def test_socket_is_set_where_the_daemon_has_no_record(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(Path(daemon_folders()[0]))
+    elsewhere = home / "elsewhere" / "t.sock"
+    with served("serve", "--socket", elsewhere):
+        assert finding("daemon", "no daemon is listening").level == "note"
+        advice = finding("record", "the daemon has no record", "--socket", elsewhere).advice
+        [variable] = re.findall(r"give these programs (\w+)\.", advice)
+        monkeypatch.setenv(variable, str(elsewhere))
+        assert finding("daemon", "listening at").level == "ok"
+
+
+@pytest.mark.process
+def test_socket_is_set_where_there_are_two_daemons(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = home / "other" / "t.sock"
+    with served("serve"), served("serve", "--socket", other, "--journal", f"sqlite:{home / 'other.db'}"):
+        found = finding("record", "you run other daemons")
+        [named] = re.findall(r"daemons: (.+) \(pid", found.text)
+        [variable] = re.findall(r"Set (\w+) where", found.advice)
+        monkeypatch.setenv(variable, named)
+        assert finding("daemon", "listening at").text.endswith(str(other))
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_another_place_is_chosen_for_spools(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(home / "file")
+    monkeypatch.setenv("TOOLTAP_SPOOL", str(home / "file" / "spool"))
+    [page] = re.findall(r"(docs/\S+\.md) names the setting", advised(examined(), "cannot write to"))
+    [variable] = re.findall(r"^\| `(\w+)` \| the folder of the spools", (ROOT / page).read_text(), re.MULTILINE)
+    monkeypatch.setenv(variable, str(home / "data" / "spool"))
+
+    assert problems(examined()) == []
+
+
+@pytest.mark.process
+def test_another_place_is_chosen_for_traces(home: Path) -> None:
+    write(home / "file")
+    with served("serve", TOOLTAP_TRACE="1", TOOLTAP_TRACE_DIR=home / "file" / "traces"):
+        publish_one(home)
+        until(lambda: says("traces", "cannot be written"))
+        [variable] = re.findall(r"another place with (\w+)\.", finding("traces", "cannot be written").advice)
+    with served("serve", TOOLTAP_TRACE="1", **{variable: home / "traces"}):
+        publish_one(home)
+        assert problems(examined()) == []
+
+
+def publish_one(home: Path) -> None:
+    """Publish a line, and wait until it is stored."""
+    with Wire(home / "run" / "tooltap.sock") as wire:
+        wire.send("ingest", stream=os.urandom(8).hex(), dialect="claude-stream")
+        wire.until("ingesting")
+        wire.write(b'{"type":"system","subtype":"init","session_id":"one"}\n')
+        wire.until("ack")
+
+
+@pytest.mark.process
+def test_trace_is_switched_on(home: Path) -> None:
+    with served("serve"):
+        [(variable, value)] = re.findall(r"^(\w+)=(\w+) switches it on", finding("traces", "no trace").advice)
+    with served("serve", **{variable: value}):
+        assert says("traces", "the daemon writes raw lines to ")
+
+
+ON_SMALL_DISK = """
+mount -t tmpfs -o size=10m,mode=700 tmpfs "$0" || exit 99
+for size in 100m 2g; do
+    "$@" || :; echo; mount -o remount,size=$size "$0" || exit 99
+done
+"$@"
+"""
+
+
+@pytest.mark.process
+def test_space_is_freed(home: Path) -> None:
+    """On a disk that grows: from too little room to little, and to enough."""
+    require_machines()
+    (home / "data" / "spool").mkdir()
+    command = [*PRIVATE, "sh", "-c", ON_SMALL_DISK, home / "data" / "spool", *COMMAND, "doctor", "--json"]
+    done = subprocess.run(command, capture_output=True, env=environment(), check=True)
+    reports = [json.loads(one)["findings"] for one in done.stdout.splitlines() if one]
+    [full, little, calm] = [next(one for one in report if one["area"] == "spool") for report in reports]
+
+    assert (full["level"], full["advice"]) == ("problem", "Free some space: what does not fit is lost.")
+    assert (little["level"], little["advice"]) == ("note", "Free some space before the disk is full.")
+    assert calm["level"] == "ok"
+
+
+@pytest.mark.process
+def test_unreadable_spool_is_moved_away_by_a_daemon(home: Path) -> None:
+    """And a folder with the name of one by the user."""
+    (home / "data" / "spool").mkdir(mode=0o700)
+    write(home / "data" / "spool" / "zeroed.spool", "\0" * 10_000)
+    (home / "data" / "spool" / "folder.spool").mkdir()
+    found = [one for one in problems(examined()) if "cannot be read" in one.text]
+    assert [one.advice.partition(" moves")[0] for one in found] == ["A running daemon"] * 2
+    with served("serve"):
+        (home / "data" / "spool" / "folder.spool").rename(home / "data" / "folder.spool")
+        until(lambda: ["Delete them when" in one.advice for one in problems(examined())] == [True])
+        (home / "data" / "spool" / "quarantined" / "zeroed.spool").unlink()
+        assert problems(examined()) == []
+
+
+# -- the journal and its index ----------------------------------------------------------------------------------------
+
+
+def damaged_journal(home: Path) -> Path:
+    """A journal of which an event is damaged."""
+    file = home / "data" / "tooltap" / "journal.db"
+    asyncio.run(fill(file))
+    damage(file, COLUMNS["body"], 77)
+    return file
+
+
+def follow_repair(advice: str) -> None:
+    [check, repair] = commands(advice)
+    assert tooltap(*check).returncode == 1
+    assert tooltap(*repair).returncode == 0
+    assert tooltap(*check).returncode == 0
+
+
+@pytest.mark.process
+def test_repair_mends_what_a_daemon_has_found(home: Path) -> None:
+    file = damaged_journal(home)
+    asyncio.run(verify(file))
+    follow_repair(advised(examined(), "is damaged; this was found on"))
+
+    assert problems(examined()) == []
+
+
+async def verify(file: Path) -> None:
+    """As a daemon does once a month."""
+    journal = await SqliteJournal.open(file)
+    assert await journal.scrub(1.0)
+    await journal.close()
+
+
+@pytest.mark.process
+def test_repair_mends_a_first_page_that_is_damaged(home: Path) -> None:
+    file = damaged_journal(home)
+    with file.open("r+b") as pages:
+        pages.write(b"no database")
+    follow_repair(advised(examined(), "file is not a database"))
+
+    assert problems(examined()) == []
+
+
+@pytest.mark.process
+def test_repair_mends_what_the_daemon_reports(home: Path) -> None:
+    """Afterwards, the daemon names what is lost, and subscribers get a gap in its place."""
+    damaged_journal(home)
+    with served("serve") as daemon:
+        assert gaps(home) == [(77, 77)]
+        advice = advised(examined(), "the daemon has found damage in its journal")
+        assert "with the daemon stopped" in advice
+        assert here("serve", "stop").returncode == 0
+        daemon.end()
+    follow_repair(advice)
+    with served("serve"):
+        assert problems(examined()) == []
+        lost = finding("journal", "events that the journal records as lost: 1")
+        assert (lost.level, lost.advice) == ("note", "They were damaged. Subscribers get a gap in their place.")
+        assert gaps(home) == [(77, 77)]
+
+
+def gaps(home: Path) -> list[tuple[int, int]]:
+    with Wire(home / "run" / "tooltap.sock") as wire:
+        wire.send("subscribe", after="start", follow=False)
+        return [(one["from"], one["to"]) for one in wire.rest() if one.get("op") == "gap"]
+
+
+def test_index_that_cannot_be_written_is_made_when_its_place_is_free(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon tries again by itself, as the advice says."""
+    monkeypatch.setattr("tooltap.daemon.search.indexer.RETRY", 0.05)
+    place = home / "journal.db.search"
+    place.mkdir()
+    with capture_logs(), running(home) as daemon:
+        until(lambda: says("search", "the search index cannot be", "--socket", daemon.path))
+        found = finding("search", "the search index cannot be", "--socket", daemon.path)
+        assert "tries again by itself" in found.advice
+        place.rmdir()
+        until(lambda: says("search", "the search index has", "--socket", daemon.path))
+
+
+# -- agents and their sessions ----------------------------------------------------------------------------------------
+
+
+def agent(home: Path, script: str) -> None:
+    """The only agent on the PATH: Codex."""
+    write(home / "bin" / "codex", f"#!/bin/sh\n{script}\n").chmod(0o755)
+
+
+@pytest.mark.process
+def test_agent_is_installed_or_a_command_is_tapped(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    [tap] = commands(finding("agents", "is on the PATH").advice)
+    assert tap[-1] == "COMMAND"
+    done = tooltap(*tap[:-1], "/bin/echo", "hello")
+    assert (done.returncode, done.stdout) == (0, b"hello\n")
+    agent(home, "echo codex-cli 0.1.0")
+    assert finding("agents", "codex 0.1.0 at ").level == "ok"
+
+
+@pytest.mark.process
+def test_agent_without_a_version_is_tried(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    agent(home, "echo something is wrong >&2; exit 3")
+    [command] = re.findall(r"^Try it yourself: (.+)\.$", finding("agents", "does not print its version").advice)
+    tried = subprocess.run(command, shell=True, capture_output=True, check=False)
+    assert (tried.returncode, tried.stderr) == (3, b"something is wrong\n")
+    agent(home, "echo codex-cli 0.1.0")
+    assert finding("agents", "codex 0.1.0 at ").level == "ok"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("newer", ["codex-cli 99.1.0", "codex-cli 0.0.1-ours"])
+def test_drift_answers_after_a_session(home: Path, monkeypatch: pytest.MonkeyPatch, newer: str) -> None:
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    agent(home, f"echo {newer}")
+    advice = {one.advice for one in examined().findings["agents"] if one.level == "note"} or {DRIFT}
+    [command] = commands(advice.pop())
+    with served("serve"):
+        publish_one(home)
+        assert (done := tooltap(*command)).returncode == 0, done.stderr
+
+
+DRIFT = "Run `tooltap drift` after a session to check for unknown output."
+
+
+def test_drift_shows_what_is_misread(home: Path) -> None:
+    changed = altered(home / "changed.jsonl", SHELL, rename("aggregated_output", "output"))
+    with capture_logs(), running(home) as daemon:
+        assert here("ingest", "--socket", daemon.path, changed).returncode == 0
+        said = "in agents' output that tooltap misreads"
+        [command] = commands(finding("drift", said, "--socket", daemon.path).advice)
+        done = here(*command, "--socket", daemon.path)
+    assert done.returncode == 1
+    assert b"aggregated_output" in done.stdout
+
+
+def test_drift_says_which_version_wrote_what_is_not_understood(home: Path) -> None:
+    lines = '{"kind":"hello","what":"a future format"}\n' * 60
+    write(home / ".claude" / "projects" / "-ws" / "a.jsonl", lines)
+    with capture_logs(), running(home, follow={"agents": ["claude"], "backfill": "all"}) as daemon:
+        said = "no line was understood of 1 session file"
+        until(lambda: says("sessions", said, "--socket", daemon.path))
+        [command] = commands(finding("sessions", said, "--socket", daemon.path).advice)
+        done = here(*command, "--socket", daemon.path)
+    assert b"claude of unknown version (claude-transcript): 1 stream, 60 lines, 60 unparsed" in done.stderr, done
+
+
+def test_store_that_cannot_be_read_is_made_readable(home: Path) -> None:
+    (home / ".gemini").mkdir()
+    (home / ".gemini" / "tmp").symlink_to("tmp")  # which leads to itself
+    assert advised(examined(), "cannot read").startswith("Make it readable")
+    (home / ".gemini" / "tmp").unlink()
+    (home / ".gemini" / "tmp").mkdir()
+
+    assert problems(examined()) == []
+
+
+def test_stores_elsewhere_are_set(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [listed] = re.findall(r"set (.+), or `folders`", finding("sessions", "no folder of sessions").advice)
+    elsewhere = home / "elsewhere"
+    for name in listed.split(", "):
+        monkeypatch.setenv(name, str(elsewhere / name))
+    moved = re.findall(rf"\(({elsewhere}/.+?)\)", finding("sessions", "no folder of sessions").text)
+    assert {Path(one).relative_to(elsewhere).parts[0] for one in moved} == {*listed.split(", ")}
+    for one in moved:
+        Path(one).mkdir(parents=True)
+
+    assert not says("sessions", f"({elsewhere}/")
+
+
+def test_setting_of_the_agent_keeps_its_files(home: Path) -> None:
+    path = write(home / ".claude" / "projects" / "-ws" / "a.jsonl")
+    os.utime(path, (time.time() - 40 * 86_400,) * 2)
+    [(key, file)] = re.findall(r"or set `(\w+)` in (\S.*)\.$", finding("sessions", "claude deletes").advice)
+    write(Path(file), json.dumps({key: 99_999}))
+
+    assert finding("sessions", "claude deletes").level == "ok"
+
+
+@pytest.mark.process
+def test_daemon_that_follows_other_folders_is_restarted(home: Path) -> None:
+    """The folder has come since it was started."""
+    for name in ("one", "two"):
+        write(home / name / "projects" / "-ws" / f"{name}.jsonl", CLAUDE.read_text().replace("demo", name))
+    options = ("serve", "--follow", "claude", "--backfill", "all")
+    both = {"CLAUDE_CONFIG_DIR": f"{home / 'one'},{home / 'two'}"}
+    with served(*options, CLAUDE_CONFIG_DIR=home / "one"), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLAUDE_CONFIG_DIR", both["CLAUDE_CONFIG_DIR"])
+        until(lambda: says("sessions", "the daemon follows 1 of the 2 files of claude"))
+        assert finding("sessions", "the daemon follows 1").advice.endswith("restart it.")
+        here("serve", "stop")
+    with served(*options, **both), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLAUDE_CONFIG_DIR", both["CLAUDE_CONFIG_DIR"])
+        until(lambda: not says("sessions", "the daemon follows "))
 
 
 # -- the table --------------------------------------------------------------------------------------------------------

@@ -89,6 +89,8 @@ def test_damaged_spool_is_named(place: Place) -> None:
     assert text == f"1 spool (0.0 MiB) in {spool.parent / 'quarantined'} is damaged: {spool.name}"
     assert advice.startswith("What could be read is in the journal")
     assert (spool.parent / "quarantined" / spool.name).read_bytes() == content
+    (spool.parent / "quarantined" / spool.name).unlink()  # as it says
+    assert found(place) == []
 
 
 def test_unreadable_and_used_spools(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
