@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from tests.cli.command import here
 from tests.daemon.events import call, commit, event, message, result
-from tests.daemon.running import TIMEOUT, Running
+from tests.daemon.running import TIMEOUT, Running, running
 from tests.daemon.web.browsing import Browser, browsed
 from tooltap.client import Filter, Gap, subscribe
 from tooltap.daemon.journal.interface import Journal, JournalError
@@ -65,6 +65,8 @@ class Taken(NamedTuple):
 
 
 COMMITS = EVENTS // 4
+IN_FILE = COMMITS * 5 // 6
+"""The commits that are in the main file; the others are in the log."""
 
 
 async def fill_journal(journal: Journal, first: int = 0, last: int = COMMITS) -> None:
@@ -95,19 +97,34 @@ async def events_of(journal: Journal) -> list[Event]:
 
 async def fill(path: Path) -> list[Event]:
     """A journal of `EVENTS` events in a file, the last sixth of it in the write-ahead log. It is copied into `whole`
-    beside the file. Returns its events."""
+    beside the file, with a search index of all of it. Returns its events."""
     journal = await SqliteJournal.open(path)
-    await fill_journal(journal, 0, COMMITS * 5 // 6)
+    await fill_journal(journal, 0, IN_FILE)
     await journal.close()
     journal = await SqliteJournal.open(path)
-    await fill_journal(journal, COMMITS * 5 // 6)
+    await fill_journal(journal, IN_FILE)
     folder = path.parent / "whole"
     folder.mkdir()
     for suffix in SUFFIXES:
         shutil.copy(f"{path}{suffix}", folder / f"journal.db{suffix}")
     events = await events_of(journal)
     await journal.close()
+    await asyncio.to_thread(_add_index, folder)
     return events
+
+
+def _add_index(template: Path) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        copied(template, Path(name) / "indexed")
+        with running(Path(name) / "indexed") as daemon:
+            daemon.until_indexed()
+        _copy_index(Path(name) / "indexed", template)
+
+
+def _copy_index(folder: Path, to: Path) -> None:
+    for file in folder.glob("journal.db.search*"):
+        if file.suffix != ".search-shm":
+            shutil.copy(file, to)
 
 
 # -- the doors --------------------------------------------------------------------------------------------------------
@@ -429,6 +446,14 @@ def lose_log(template: Path, to: Path) -> None:
     Path(f"{copied(template, to)}-wal").unlink()
 
 
+def lose_log_and_tip(template: Path, to: Path) -> None:
+    """Only the search index knows that there was more."""
+    path = copied(template, to)
+    _copy_index(template, to)
+    for suffix in ("-wal", ".tip"):
+        Path(f"{path}{suffix}").unlink()
+
+
 DAMAGES = {
     "a row": delete(42, 42),
     "the first rows": delete(1, 2),
@@ -436,6 +461,7 @@ DAMAGES = {
     "a range": delete(100, 139),
     "all rows": delete(1, EVENTS),
     "the log": Damage(lose_log),
+    "the log and its tip": Damage(lose_log_and_tip, range(IN_FILE * 4 + 1, EVENTS + 1)),
 }
 
 

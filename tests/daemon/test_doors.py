@@ -78,6 +78,13 @@ def test_damaged_pages_and_a_lost_log(whole: Whole, tmp_path: Path, door: Door) 
         try_door(door, whole.events, tmp_path / "damaged", damage.lost)
 
 
+@by_name
+def test_log_is_lost_with_its_tip(whole: Whole, tmp_path: Path, door: Door) -> None:
+    lost = DAMAGES["the log and its tip"]
+    lost.make(whole.folder, tmp_path / "damaged")
+    assert try_door(door, whole.events, tmp_path / "damaged", lost.lost) == "gaps"
+
+
 @pytest.mark.parametrize("door", [door for door in DOORS if "download" in door.name], ids=lambda door: door.name)
 def test_download_of_a_session_whose_row_is_lost_is_refused(whole: Whole, tmp_path: Path, door: Door) -> None:
     """Its events are still there, so it is not a session that nobody knows."""
