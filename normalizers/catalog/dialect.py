@@ -289,8 +289,11 @@ class DatabaseReader(Protocol):
 class Folder(Protocol):
     """Read access to the folder of one session. A shared limit bounds how much is read.
 
-    Both methods raise `FileNotFoundError`, also for a file outside the folder, and `OSError`.
+    All methods raise `FileNotFoundError`, also for a file outside the folder, and `OSError`.
     """
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder."""
 
     def read(self, name: str) -> bytes:
         """Return the content of a file; `name` is relative to the folder."""

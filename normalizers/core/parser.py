@@ -296,6 +296,10 @@ class Parser(Writer):
             return self._read_all(value, line, t)
         return self.unreadable("not-an-object", line, len(line))
 
+    def read_text(self, line: bytes) -> Skip:
+        """Read a line that is not JSON."""
+        return self.unreadable("not-json", line, len(line))
+
     def read_framing(self, line: bytes) -> None:
         """Hook: look at a line that is framing of server-sent events."""
 
@@ -574,7 +578,9 @@ class Parser(Writer):
         if reason == FRAMING and FRAMING in self.SKIPS:
             self.read_framing(line)
             return FRAMING
-        return self.unreadable("not-json" if reason in (None, FRAMING) else reason, line, len(line))
+        if reason in (None, FRAMING, "not-json"):
+            return self.read_text(line)
+        return self.unreadable(reason, line, len(line))
 
     def _is_record(self, value: Line, beside: str) -> bool:
         """Whether an object is a line of its own, and no part of a torn line, whose first key is `beside`: the dialect

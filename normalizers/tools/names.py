@@ -166,7 +166,7 @@ _RULES: dict[_ByInput, str] = {
     _delete: "delete remove delete_file remove_file remove_files",
     _write: "write write_file write_to_file create create_file save_file",
     _edit: "edit edit_file replace replace_in_file replace_string_in_file str_replace str_replace_file search_replace",
-    _editor: "editor str_replace_editor str_replace_based_edit_tool",
+    _editor: "editor file_editor str_replace_editor str_replace_based_edit_tool",
     _fetch: "fetch",
     _search: "search",
     _todo: "todo",

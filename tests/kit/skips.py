@@ -35,7 +35,7 @@ HELD = {
     "connection": "that a client has connected",
     "context-management": "summaries that wait to be used",
     "control": "a client's requests about settings, and their progress",
-    "display": "what an extension draws in the terminal",
+    "display": "what an agent or its extension draws in the terminal",
     "duplicate": "a text that another line has",
     "duplicate-call": "a call that another line has",
     "duplicate-request": "a request for permission that another line has",

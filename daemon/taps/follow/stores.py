@@ -707,6 +707,12 @@ class _Folder:
         self._limit = limit
         self._left = limit
 
+    def names(self, folder: str) -> list[str]:
+        with os.scandir(self._inside(folder)) as entries:
+            names = [entry.name for entry in entries]
+        self._take(sum(map(len, names)))
+        return names
+
     def read(self, name: str) -> bytes:
         data = read_head(self._inside(name), self._left + 1)[0]
         self._take(len(data))

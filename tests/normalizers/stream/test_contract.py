@@ -61,8 +61,8 @@ def _check_recognised(dialect: str, lines: list[Line]) -> None:
 
     for start in range(min(21, len(lines))):
         rest = shuffled[start:]
-        if start and len(rest) < 2:  # the last line of several need not be decisive
-            break
+        if start and (len(rest) < 2 or not any(b"{" in line.data for line in rest)):
+            break  # the last line of several need not be decisive, nor what an agent prints for a person after its work
         normalizer = StreamNormalizer(Context(stream="s"))
         for line in rest:
             normalizer.feed(line.data, line.t, line.direction)
