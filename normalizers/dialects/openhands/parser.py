@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from uuid import UUID
 
 import msgspec
 
@@ -190,7 +189,6 @@ class OpenHandsSession(_Events):
 def _hyphenated(session: str) -> str:
     """A conversation's id as the agent's own option takes it. Its folder, and the printed line, leave the hyphens
     out."""
-    try:
-        return str(UUID(session))
-    except ValueError:
+    if len(session) != 32 or not session.isalnum():
         return session
+    return "-".join((session[:8], session[8:12], session[12:16], session[16:20], session[20:]))
