@@ -20,7 +20,7 @@ from tooltap.daemon.system.paths import spool_folder
 from tooltap.daemon.taps.child import Ended, run_child
 from tooltap.daemon.taps.delivery.announcement import Announced, announce, withdraw
 from tooltap.daemon.taps.pipes import STDIN
-from tooltap.normalizers.catalog.registry import agent_of, missing_flags, prompt_of, takes_answers
+from tooltap.normalizers.catalog.registry import agent_of, missing_flags, prompt_of, provider_of_fork, takes_answers
 
 if TYPE_CHECKING:
     from tooltap.daemon.taps.answering import Answering
@@ -185,8 +185,9 @@ def _tap(start: AgentStart, stream: str, started: int, stdin_at: int | None, ans
     from tooltap.daemon.taps.delivery.tap import Tap
 
     prompt = given_prompt(start.command, stdin_at) if start.name == "run" else None
+    provider = start.provider or provider_of_fork(agent_of(start.command))
     options = StreamOptions(
-        stream, start.dialect, start.provider, start.session, start.mcp_servers, started=started, prompt=prompt
+        stream, start.dialect, provider, start.session, start.mcp_servers, started=started, prompt=prompt
     )
     socket = find_socket() if start.socket is None else Path(start.socket)
     to_agent = None if answering is None else answering.write

@@ -201,6 +201,11 @@ class Agent(NamedTuple):
     `machine_readable`."""
     provider: str | None = None
     """The provider of its events, where that is not the command's name."""
+    product: str | None = None
+    """Its name on pages and in README, where that is not `PRODUCT`."""
+    fork_of: str | None = None
+    """The provider of the agent of which it is a fork: its lines are that agent's, and do not say which of both has
+    written them, so its taps do."""
     package: str | None = None
     """Package name for `npx` and similar runners."""
     store: Store | None = None

@@ -52,6 +52,18 @@ def agent_of_provider(provider: str) -> Agent | None:
     return _agents_by_provider().get(provider)
 
 
+def original(provider: str) -> str:
+    """The provider of the agent of which an agent is a fork; of any other agent, its own."""
+    agent = agent_of_provider(provider)
+    return provider if agent is None else agent.fork_of or provider
+
+
+def provider_of_fork(command: str) -> str | None:
+    """The provider of an agent, if its lines do not tell it from the agent of which it is a fork."""
+    agent = agents().get(command)
+    return None if agent is None or agent.fork_of is None else agent.provider or agent.command
+
+
 @cache
 def stores() -> dict[str, tuple[Store, ...]]:
     """Command -> stores of the agent's sessions, today's first; agents without a store have no entry."""
@@ -66,13 +78,15 @@ def worktrees() -> tuple[tuple[str, ...], ...]:
 
 @cache
 def product_names() -> dict[str, str]:
-    """Provider -> its name as users know it (`PRODUCT` of the folder). Folders without one have no entry."""
-    return {provider: module.PRODUCT for module in _families() for provider in _providers(module)}
+    """Provider -> its name as users know it (`PRODUCT` of the folder, or `Agent.product`). Folders without one have no
+    entry."""
+    return {provider: name for module in _families() for provider, name in _names(module).items()}
 
 
 def products() -> list[str]:
     """The list in README: names of products, then whole groups of agents."""
     listed = [getattr(module, "LISTED_AS", None) or getattr(module, "PRODUCT", None) for module in _families()]
+    listed += [agent.product for agent in agents().values()]
     return sorted(filter(None, listed), key=lambda product: (product.startswith("any "), product.lower()))
 
 
@@ -121,14 +135,14 @@ def _families() -> list[Any]:
     return [import_module(f"{FOLDER}.{name}") for name in names]
 
 
-def _providers(family: Any) -> set[str]:
-    """Providers that share the product name of a folder: those of its agents; for a folder without agents, the folder's
-    name."""
+def _names(family: Any) -> dict[str, str]:
+    """Provider -> product name, of the agents of a folder; for a folder without agents, the folder's name is the
+    provider."""
     if not hasattr(family, "PRODUCT"):
-        return set()
-    return {agent.provider or agent.command for agent in getattr(family, "AGENTS", ())} or {
-        family.__name__.rpartition(".")[2]
-    }
+        return {}
+    of_agents = getattr(family, "AGENTS", ())
+    found = {agent.provider or agent.command: agent.product or family.PRODUCT for agent in of_agents}
+    return found or {family.__name__.rpartition(".")[2]: family.PRODUCT}
 
 
 def _described(family: Any) -> list[Dialect]:

@@ -58,6 +58,7 @@ from tooltap.daemon.taps.follow.stores import (
 )
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.catalog.dialect import Store
+from tooltap.normalizers.catalog.registry import provider_of_fork
 from tooltap.normalizers.core.items import Context, Item, OutputChunk, Produced
 from tooltap.normalizers.stream.normalizer import Keep, StreamNormalizer
 from tooltap.normalizers.wire.framing import HEAD_BYTES, LongLine, Splitter
@@ -178,7 +179,13 @@ async def open_file(
     if agent is not None and parent is None:
         parent = await _parent_of(path, root, session, agent, setting)
     request = Ingest(
-        stream=stream, framing="tapped", dialect=root.place.dialect, session=session, agent=agent, parent=parent
+        stream=stream,
+        framing="tapped",
+        dialect=root.place.dialect,
+        provider=provider_of_fork(root.agent),
+        session=session,
+        agent=agent,
+        parent=parent,
     )
 
     def send(frame: DaemonFrame) -> None:

@@ -25,7 +25,7 @@ DIALECTS = (
         "acp",
         "parser:Acp",
         _is_acp,
-        reads="JSON-RPC of ACP agents: Copilot, Droid, Gemini CLI, Kimi Code, OpenCode, Qwen Code, Vibe,"
+        reads="JSON-RPC of ACP agents: Copilot, Droid, Gemini CLI, Kilo Code, Kimi Code, OpenCode, Qwen Code, Vibe,"
         " `claude-agent-acp`, `codex-acp` and others",
         tapped_with="`tooltap proxy -- AGENT`",
         arrives="streams text",

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from tooltap.normalizers.catalog.registry import original
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.acp.content import blocks, text_of, texts_of
@@ -47,7 +48,7 @@ def read_result(
     name: str, use: ToolUse, update: Line, terminal: Terminal | None, *, provider: str, stopping: bool
 ) -> Answer:
     """The answer of the canonical tool `name`. `stopping`: the client had asked to stop the turn."""
-    meta = record(update.get("_meta"))
+    meta, provider = record(update.get("_meta")), original(provider)
     claude = meta.get("claudeCode")
     if meta.get("preparationDiscarded") is True:  # Qwen Code 0.24.4: the model's request was given up before it ran
         return Answer(None, "cancelled")

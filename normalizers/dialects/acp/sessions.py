@@ -8,6 +8,7 @@ from zlib import crc32
 
 import msgspec
 
+from tooltap.normalizers.catalog.registry import original
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import State, TextBuffer, is_short, learn, make_room
@@ -141,6 +142,7 @@ _LOGINS = {
     "copilot-login": "copilot",
     "cursor_login": "cursor",
     "gemini-api-key": "gemini",
+    "kilo-login": "kilo",
     "opencode-login": "opencode",
     "qwen-oauth": "qwen",
 }
@@ -177,7 +179,7 @@ def provider_name(agent: str) -> str:
 def covered(figures: _Covers, provider: str | None, version: str | None) -> str | None:
     """What a figure of this version of an agent covers; None if that is not known."""
     stated = tuple(int(part) for part in _NUMBER.findall(version or "")[:3])
-    known = figures.get(provider or "", ())
+    known = figures.get(original(provider or ""), ())
     return next((covers for first, covers in known if stated >= first), None)
 
 

@@ -1,4 +1,4 @@
-"""OpenCode: `opencode run`, and the event stream of its server."""
+"""OpenCode: `opencode run`, and the event stream of its server; and its fork, Kilo Code."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ DIALECTS = (
         "opencode-run",
         "parser:OpencodeRun",
         _is_run,
-        reads="`opencode run --format json`",
+        reads="`opencode run --format json`, `kilo run --format json`",
         tapped_with="`tooltap run -- opencode run --format json …`",
         arrives="streams blocks",
         omits="prompts, permission requests; calls arrive with their results, the server of an MCP tool is not named, "
@@ -78,8 +78,8 @@ DIALECTS = (
         "opencode-db",
         "parser:OpencodeDb",
         _is_db,
-        reads="OpenCode's database",
-        tapped_with="`tooltap serve --follow opencode`",
+        reads="OpenCode's database, and Kilo Code's",
+        tapped_with="`tooltap serve --follow opencode`, `--follow kilo`",
         arrives="streams blocks",
         omits="permission requests; the server of an MCP tool, and sessions of versions that store no events",
         unproven="retries, aborts; the tables of OpenCode 2, beyond what its schema says",
@@ -97,6 +97,11 @@ _PROMPT = Prompt(
     several="--file -f",
     never="--command",
     stdin=True,
+)
+
+_TABLES = re.compile(
+    r"event|event_sequence|session|message|part|session_share|session_v2|session_message"
+    r"|(?!.*(?:event|session|message)).+"
 )
 
 AGENTS = (
@@ -119,10 +124,7 @@ AGENTS = (
             beside=re.compile(
                 r"(?!storage/)[^/]+/|storage/(?!session/|message/)[^/]+/|(?!opencode)[^/]+|opencode(-[\w.-]+)?\.db"
             ),
-            tables=re.compile(
-                r"event|event_sequence|session|message|part|session_share|session_v2|session_message"
-                r"|(?!.*(?:event|session|message)).+"
-            ),
+            tables=_TABLES,
         ),
         prompt=_PROMPT,
         server=EventServer(
@@ -138,5 +140,26 @@ AGENTS = (
             ),
             "/global/event",
         ),
+    ),
+    Agent(
+        "kilo",
+        ("run … --format json", "acp"),
+        "run --format json",
+        product="Kilo Code",
+        fork_of="opencode",
+        answerable=("acp",),
+        package="@kilocode/cli",
+        store=Store(
+            "opencode-db",
+            "XDG_DATA_HOME",
+            ".local/share",
+            "kilo",
+            re.compile(r"kilo\.db/(?:session_v2/)?(?P<session>[\w-]+)"),
+            reader="store:OpencodeStore",
+            database=re.compile(r"kilo\.db"),
+            beside=re.compile(r"[^/]+/|kilo\.db"),
+            tables=_TABLES,
+        ),
+        prompt=_PROMPT,
     ),
 )

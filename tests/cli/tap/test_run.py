@@ -16,8 +16,10 @@ import pytest
 from tests.cli.command import CLAUDE, here, sentence, serving, start, tooltap
 from tests.daemon.constants import VARIABLE
 from tests.daemon.running import Running
+from tests.daemon.taps.following import FIXTURES
 
 LINE = b'{"type":"nonsense"}\n'
+KILO = FIXTURES / "opencode-run" / "kilo-7.7.9" / "shell.jsonl"
 
 
 def agent(program: str) -> list[str]:
@@ -59,6 +61,19 @@ def test_stream_options_reach_the_daemon(daemon: Running) -> None:
         [event] = [event for event in wire.rest() if "kind" in event]
 
     assert (event["provider"], event["session"], event["reason"]) == ("my-fork", "monday", "unknown-type")
+
+
+def test_fork_of_an_agent_keeps_its_name(daemon: Running, tmp_path: Path) -> None:
+    """The lines of Kilo Code are those of OpenCode, and do not say whose they are."""
+    kilo = tmp_path / "kilo"
+    kilo.write_text('#!/bin/sh\ncat "$0.jsonl"\n')
+    kilo.chmod(0o755)
+    (tmp_path / "kilo.jsonl").write_bytes(KILO.read_bytes())
+    tooltap("run", "--socket", daemon.path, "--", kilo, "run", "--format", "json", "Hi")
+    with daemon.subscribe(after="start", follow=False) as wire:
+        events = [event for event in wire.rest() if "kind" in event]
+
+    assert {(event["provider"], event["dialect"]) for event in events} == {("kilo", "opencode-run")}
 
 
 def test_output_is_not_buffered(daemon: Running) -> None:

@@ -191,6 +191,24 @@ def test_sessions_that_run_at_once_are_ingested_once(follower: Follower, agent: 
     assert {event["session"] for event in events if "agent" in event} == {session_of("subagent")}
 
 
+def test_database_of_a_fork_is_the_forks(tmp_path: Path, follower: Follower) -> None:
+    """Kilo Code's is OpenCode's under another name, and its rows do not say whose they are."""
+    follower.settings["follow"]["agents"] = ["kilo", "opencode"]
+    kilo = Agent(tmp_path / "data" / "kilo" / "kilo.db")
+    with closing(kilo.connection):
+        kilo.create()
+        for row in rows_of("edit"):
+            kilo.write(row)
+        with follower:
+            expected = len(rows_of("edit"))
+            follower.wait_stats(lambda stats: sum(one["lines"] for one in stats["perStream"]) == expected)
+            events = follower.events_when(lambda events: len(told(events, "edit")) > 0)
+            streams = follower.stats()["perStream"]
+
+    assert {one["dialect"] for one in streams} == {"opencode-db"}
+    assert {event["provider"] for event in events} == {"kilo"}
+
+
 def test_finished_database_is_backfilled(follower: Follower, agent: Agent) -> None:
     """Nobody has it open; no file is created beside it, and it does not change."""
     agent.create()
