@@ -22,7 +22,7 @@ from tooltap.traces.recording.reader import sources as sources_of
 RECORDED = sorted(
     folder
     for folder in FIXTURES.glob("*/*-*")
-    if not folder.name.endswith("-written") and folder.parent.name not in ("happier-trace", "tooltap-trace")
+    if not folder.name.endswith("-written") and folder.parent.name not in ("curated", "happier-trace", "tooltap-trace")
 )
 
 
