@@ -457,6 +457,8 @@ class EventResult(_Result, kw_only=True):
     view: Literal["assistant", "display", "raw"]
     event: dict[str, Any]
     """The whole event in the view `raw`; the other views leave out what their reader does not see."""
+    removed_outputs: dict[str, str] | None = None
+    """Id of each output body of the event that retention has removed -> why: `was removed on … to keep …`."""
 
 
 class _Open(_Result, kw_only=True):

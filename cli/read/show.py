@@ -173,13 +173,20 @@ def _show_event(socket: Path | None, seq: int, view: str) -> None:
 
     if not 1 <= seq <= MAX_SEQ:
         raise click.UsageError(f"the number of an event is between 1 and {MAX_SEQ}")
-    event = request(socket, "event", seq=seq, view=view)["event"]
+    found = request(socket, "event", seq=seq, view=view)
+    event, removed = found["event"], found.get("removedOutputs", {})
+    for output_id, reason in removed.items():
+        warn(f"output {output_id} {reason}")
+
     if view == "assistant" and event.get("assistantView") == "unknown":
         warn("the agent's stream does not say what the model saw of this result")
     elif view == "assistant" and "modelView" in event:
-        event["modelView"]["blocks"] = model_blocks(event, lambda output_id: _body(socket, output_id).encode())
+        event["modelView"]["blocks"] = model_blocks(
+            event, lambda one: None if one in removed else _body(socket, one).encode()
+        )
     display = event.get("display", {}) if view == "display" else {}
-    if "outputId" in display and display.get("mimeType", "text/plain").startswith("text/"):
+    is_stored = "outputId" in display and display["outputId"] not in removed
+    if is_stored and display.get("mimeType", "text/plain").startswith("text/"):
         display["text"] = _body(socket, display["outputId"])
     say_json(orjson.dumps(event, option=orjson.OPT_INDENT_2 if at_terminal() else None))
 

@@ -11,9 +11,10 @@ daemons); `open.py` chooses between them.
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -267,6 +268,41 @@ class Committed(NamedTuple):
     seqs: list[int | None]
 
 
+class RemovedBody(msgspec.Struct, frozen=True):
+    """How retention has removed an output body whose event is still there."""
+
+    line: int
+    """Line of the stream that it is of. Of a stream: the last line of which a body was removed."""
+    at: int
+    """When, in ms since the epoch."""
+    limit: int
+    """`retention_bytes` at that time."""
+
+    @property
+    def reason(self) -> str:
+        """`was removed on 2026-11-29 to keep the journal under 1,000,000 bytes (retention_bytes)`."""
+        day = (iso_time(self.at) or "")[:10]
+        return f"was removed on {day} to keep the journal under {self.limit:,} bytes (retention_bytes)"
+
+
+OUTPUT_ID = re.compile(rb'"outputId":("(?:[^"\\]|\\.)+")')
+"""The id of an output body in an encoded event, as a JSON string."""
+
+
+def output_ids(body: bytes) -> list[str]:
+    """The ids of the output bodies of an encoded event."""
+    return [msgspec.json.decode(one, type=str) for one in dict.fromkeys(OUTPUT_ID.findall(body))]
+
+
+_PLACE_OF_OUTPUT = re.compile(r"(.+):([0-9]{1,15})[cd]?:o[0-9]+")
+
+
+def place_of_output(output_id: str) -> tuple[str, int] | None:
+    """Stream and line of an output body of a journal; None for another id."""
+    match = _PLACE_OF_OUTPUT.fullmatch(output_id)
+    return None if match is None else (match[1], int(match[2]))
+
+
 def decode_pins(note: bytes | None) -> frozenset[str]:
     """The sessions of the note `PINS`."""
     return frozenset() if note is None else _pins_decoder.decode(note)
@@ -515,6 +551,10 @@ class Journal(ABC):
     async def output(
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None: ...
+
+    async def removed_bodies(self, output_ids: Collection[str]) -> dict[str, RemovedBody]:
+        """Those of these output bodies that retention has removed before their events. Raises `JournalError`."""
+        return {}
 
     async def ask_daemon(self, daemon: str, request: bytes, timeout: float) -> bytes | None:
         """Send a request to another daemon that uses the journal, which answers it with its `on_ask`. Returns the

@@ -5,18 +5,23 @@ An archive begins with the state of every stream and the pinned sessions, in lin
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from typing import Literal, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tooltap.daemon.journal.interface import MAX_SLICE, CorruptError, Gaps, OutputSlice, StoredEvent, StreamInfo
+from tooltap.daemon.journal.interface import (
+    MAX_SLICE,
+    OUTPUT_ID,
+    CorruptError,
+    Gaps,
+    OutputSlice,
+    StoredEvent,
+    StreamInfo,
+)
 from tooltap.protocol.events import with_seq
 from tooltap.protocol.frames import Gap, encode_frame
-
-_OUTPUT_ID = re.compile(rb'"outputId":("(?:[^"\\]|\\.)+")')
 
 
 class ReadableJournal(Protocol):
@@ -88,7 +93,7 @@ async def json_lines(journal: ReadableJournal, *, bodies: bool) -> AsyncIterator
                 first, last = gaps.pop(0)
                 yield encode_frame(Gap(from_=first, to=last, reason="corrupt"))
             yield with_seq(event.seq, event.body) + b"\n"
-            for encoded in _OUTPUT_ID.findall(event.body) if bodies else ():
+            for encoded in OUTPUT_ID.findall(event.body) if bodies else ():
                 if encoded not in written:
                     written.add(encoded)
                     async for line in _body(journal, msgspec.json.decode(encoded, type=str)):

@@ -27,6 +27,8 @@ from tooltap.daemon.journal.interface import (
     OutputSlice,
     StoredEvent,
     count_lines,
+    output_ids,
+    place_of_output,
     whole_lines,
 )
 from tooltap.daemon.search.query import Tally, Wanted, expression_of, phrases_of
@@ -95,8 +97,7 @@ BODY_CHUNK = 65_536
 BODY_STALL = 10.0
 """Seconds without a byte after which receiving a body fails."""
 
-REMOVED_BODY = "output {!r} is not stored any more, though its event is"
-_JOURNAL_OUTPUT = re.compile(r"(?P<stream>.+):(?P<line>[0-9]{1,15})[cd]?:o[0-9]+")
+LOST_BODY = "output {!r} is missing in the journal, though its event is there"
 
 T = TypeVar("T")
 _log = get_logger("requests")
@@ -258,7 +259,9 @@ class Requests:
             event = await with_later_view(event, self._journal)
         if request.view == "assistant":
             event = await put_together(event, self._journal, MAX_REPLY // 2)
-        return {"view": request.view, "event": view_of(event, request.view)}
+        removed = await self._journal.removed_bodies(output_ids(stored.body))
+        reasons = {"removedOutputs": {name: one.reason for name, one in removed.items()}} if removed else {}
+        return {"view": request.view, "event": view_of(event, request.view), **reasons}
 
     async def _calls(self, request: CallsRequest) -> dict[str, Any]:
         found = await self._journal.open_calls(request.session)
@@ -295,15 +298,17 @@ class Requests:
     async def _no_output(self, output_id: str) -> FrameError:
         if self._outputs.has_expired(output_id):
             return FrameError("expired", f"output {output_id!r} has expired: it was held in memory for a limited time")
-        if (match := _JOURNAL_OUTPUT.fullmatch(output_id)) is not None:
-            stream = match["stream"]
+        for removed in (await self._journal.removed_bodies((output_id,))).values():
+            return FrameError("expired", f"output {output_id!r} {removed.reason}; its event is there")
+        if (place := place_of_output(output_id)) is not None:
+            stream, line = place
             events, _ = await self._journal.read(0, Filter(stream=(stream,)), max_bytes=1)
             stored = await self._journal.load_stream(stream)
-            if stored is not None and int(match["line"]) <= stored.info.lines:
+            if stored is not None and line <= stored.info.lines:
                 if not events:
                     return FrameError("expired", f"output {output_id!r} has expired, and so has its event")
                 if stored.info.state == "ended":
-                    return FrameError("expired", REMOVED_BODY.format(output_id))
+                    return FrameError("expired", LOST_BODY.format(output_id))
         return FrameError("not-found", f"there is no output {output_id!r}")
 
     async def _remove(self, request: RemoveRequest) -> dict[str, Any]:

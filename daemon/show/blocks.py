@@ -52,6 +52,8 @@ class RenderContext(NamedTuple):
     """The folder that paths in previews are relative to."""
     room: int = HEADER
     """Maximum characters of the preview of a call."""
+    removed: Mapping[str, str] = {}
+    """Id of each output body that retention has removed -> why: `was removed on … to keep …`. They have no URL."""
 
     @property
     def is_full(self) -> bool:
@@ -69,22 +71,25 @@ class Excerpt(NamedTuple):
     """The output body with the whole text, if the text is cut in the event itself."""
     url: str | None = None
     """URL of `whole`."""
+    removed: str = ""
+    """How `whole` was removed; empty if it was not."""
 
 
 def excerpt(value: str, context: RenderContext, pointer: str = "") -> Excerpt:
     """Cut a text to what the level shows. `pointer`: its place in the event, to find its whole if it is cut there."""
     whole = context.outputs.get(pointer)
     url = None if whole is None else context.url(whole.output_id)
+    removed = "" if whole is None else context.removed.get(whole.output_id, "")
     if context.is_full:
-        return Excerpt(value, whole=whole, url=url)
+        return Excerpt(value, whole=whole, url=url, removed=removed)
     lines = value.split("\n", SUMMARY_LINES)
     rest = lines.pop() if len(lines) > SUMMARY_LINES else ""
     shown = "\n".join(lines)
     if len(shown) > SUMMARY_CHARACTERS:
         hidden = len(value) - SUMMARY_CHARACTERS
-        return Excerpt(shown[:SUMMARY_CHARACTERS], hidden_characters=hidden, whole=whole, url=url)
+        return Excerpt(shown[:SUMMARY_CHARACTERS], hidden_characters=hidden, whole=whole, url=url, removed=removed)
     hidden_lines = rest.count("\n") + (rest != "" and not rest.endswith("\n"))
-    return Excerpt(shown, hidden_lines=hidden_lines, whole=whole, url=url)
+    return Excerpt(shown, hidden_lines=hidden_lines, whole=whole, url=url, removed=removed)
 
 
 def brief(value: str) -> str:
@@ -234,7 +239,7 @@ def _attached(one: Attachment, context: RenderContext) -> _Attached:
     url = None if one.output_id is None else context.url(one.output_id)
     size = [] if one.bytes is None else [f"{one.bytes:,} bytes"]
     if one.output_id is not None and url is None:
-        size.append("not available")
+        size.append(context.removed.get(one.output_id, "not available"))
     uri = "" if one.uri is None else Link(one.uri, short(one.uri))
     return _Attached(
         name=short(one.name) if one.name and one.name != one.uri else "",

@@ -1837,6 +1837,8 @@ export interface EventResult {
   view: "assistant" | "display" | "raw";
   /** The whole event in the view `raw`; the other views leave out what their reader does not see. */
   event: Record<string, unknown>;
+  /** Id of each output body of the event that retention has removed -> why: `was removed on … to keep …`. */
+  removedOutputs?: Record<string, string>;
 }
 
 /** A call that has no result yet. */

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -31,6 +31,7 @@ from tooltap.daemon.journal.interface import (
     Journal,
     JournalError,
     OutputSlice,
+    RemovedBody,
     StoredEvent,
     StoredStream,
     StreamInfo,
@@ -59,7 +60,7 @@ from tooltap.daemon.journal.sqlite.file import (
 )
 from tooltap.daemon.journal.sqlite.opening import OpenState, check_at_open, read_gaps
 from tooltap.daemon.journal.sqlite.reader import EventsRead, KnownDamage
-from tooltap.daemon.journal.sqlite.retention import Deletion, DeletionStep, forget_expired
+from tooltap.daemon.journal.sqlite.retention import Deletion, DeletionStep, forget_expired, removed_bodies
 from tooltap.daemon.journal.sqlite.sessions import changed_files, count_sessions, sessions, usage
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, note_key, set_meta, verified_meta
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
@@ -498,6 +499,11 @@ class SqliteJournal(Journal):
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None:
         return await self._query(reader.read_output, output_id, offset, length, unit)
+
+    async def removed_bodies(self, output_ids: Collection[str]) -> dict[str, RemovedBody]:
+        if not self.removed.size.bodies:
+            return {}
+        return await self._query(removed_bodies, output_ids)
 
     async def load_note(self, name: str) -> bytes | None:
         try:

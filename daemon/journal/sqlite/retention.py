@@ -20,7 +20,6 @@ streams that failed before are skipped until all others are deleted, and then re
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
@@ -30,9 +29,25 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from tooltap.daemon.journal.interface import REMOVED, JournalError, NotEndedError, UnstorableError, decode_removed
+from tooltap.daemon.journal.interface import (
+    OUTPUT_ID,
+    REMOVED,
+    JournalError,
+    NotEndedError,
+    RemovedBody,
+    UnstorableError,
+    decode_removed,
+    place_of_output,
+)
 from tooltap.daemon.journal.sqlite.damage import is_unreadable
-from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, note_key, set_meta, verified_meta
+from tooltap.daemon.journal.sqlite.tables import (
+    STREAM_SUM,
+    get_meta,
+    note_key,
+    removed_key,
+    set_meta,
+    verified_meta,
+)
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.logs import faults
 from tooltap.normalizers.stream.reset import place_of
@@ -49,8 +64,6 @@ VACUUM_PAGES = 64
 """Free pages returned to the file system by one step; more if it deletes many events. 500 events are about 20 pages."""
 
 EXPIRED_SUM = STREAM_SUM.format(state="state", updated="updated", expired="1")
-
-_OUTPUT_ID = re.compile(rb'"outputId":("(?:[^"\\]|\\.)+")')
 
 
 class DeletionStep(NamedTuple):
@@ -235,7 +248,7 @@ def expire_step(
         stream = target.one.stream
         try:
             if target.only_bodies:
-                removed, cost = _delete_one_body(connection, target.one)
+                removed, cost = _delete_one_body(connection, target.one, max_bytes or 0, now)
             else:
                 removed, cost = _shrink(connection, stream, min(budget, STEP))
         except Exception as error:
@@ -325,7 +338,7 @@ def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> 
     """Delete at most `limit` chunks of the output bodies that an event refers to and its stream owns; returns how
     many."""
     pieces = 0
-    for output_id in _OUTPUT_ID.findall(event):
+    for output_id in OUTPUT_ID.findall(event):
         try:
             name, stream = msgspec.json.decode(output_id, type=str), decode(event).stream
         except msgspec.MsgspecError:  # the event is damaged; its bodies go with its stream
@@ -343,15 +356,38 @@ def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> 
     return pieces
 
 
-def _delete_one_body(connection: sqlite3.Connection, one: Candidate) -> tuple[Removed, int]:
-    """Delete an output body of a stream in one go: a reader finds it whole or not at all, also after a crash. Returns
-    what that is, and the cost in events."""
-    body, size = connection.execute(
-        "SELECT id, bytes FROM bodies WHERE stream=? ORDER BY id LIMIT 1", (one.stream,)
+def _delete_one_body(connection: sqlite3.Connection, one: Candidate, limit: int, now: int) -> tuple[Removed, int]:
+    """Delete an output body of a stream in one go, and note that: a reader finds it whole, or is told why it is not
+    there, also after a crash. Returns what that is, and the cost in events."""
+    body, size, output_id = connection.execute(
+        "SELECT id, bytes, output_id FROM bodies WHERE stream=? ORDER BY id LIMIT 1", (one.stream,)
     ).fetchone()
+    key = removed_key(one.stream)
+    note, place = verified_meta(connection, key), place_of_output(output_id)
+    line = 0 if place is None else place[1]
+    if isinstance(note, bytes):
+        line = max(line, _removed_decoder.decode(note).line)
+    set_meta(connection, key, msgspec.json.encode(RemovedBody(line, now, limit)))
     pieces = connection.execute("DELETE FROM pieces WHERE body=?", (body,)).rowcount
     connection.execute("DELETE FROM bodies WHERE id=?", (body,))
     return Removed(bodies=1, bytes=size, oldest=one.happened, newest=one.happened), CHUNK * max(1, pieces)
+
+
+_removed_decoder = msgspec.json.Decoder(RemovedBody)
+
+
+def removed_bodies(connection: sqlite3.Connection, output_ids: Collection[str]) -> dict[str, RemovedBody]:
+    """Implements `Journal.removed_bodies`. Bodies of a stream are removed in the order of its lines."""
+    found = {}
+    for output_id in output_ids:
+        if (place := place_of_output(output_id)) is None:
+            continue
+        note = verified_meta(connection, removed_key(place[0]))
+        if not isinstance(note, bytes) or (removed := _removed_decoder.decode(note)).line < place[1]:
+            continue
+        if connection.execute("SELECT 1 FROM bodies WHERE output_id=?", (output_id,)).fetchone() is None:
+            found[output_id] = removed
+    return found
 
 
 def _removed_events(bodies: Sequence[bytes]) -> Removed:
@@ -395,6 +431,7 @@ def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[R
         (stream, stream),
     ).rowcount
     execute("DELETE FROM session_streams WHERE stream=?", (stream,))
+    execute("DELETE FROM meta WHERE key=?", (removed_key(stream),))
     execute(f"UPDATE streams SET expired=1, checksum={EXPIRED_SUM} WHERE stream=?", (stream,))
     return Removed(sessions=sessions, bodies=bodies, bytes=size), STREAM
 

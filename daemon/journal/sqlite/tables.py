@@ -199,6 +199,12 @@ def note_key(name: str) -> str:
     return f"note {name}"
 
 
+def removed_key(stream: str) -> str:
+    """The key of `meta` under which it is noted that retention has removed output bodies of a stream
+    (`RemovedBody`)."""
+    return f"bodies {stream}"
+
+
 SUMS = {
     "meta": "key, value",
     "sources": "id, stream, session",

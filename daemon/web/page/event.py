@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import anyio
@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from tooltap.daemon.formats import counted, spent
-from tooltap.daemon.journal.interface import StoredEvent
+from tooltap.daemon.journal.interface import RemovedBody, StoredEvent, output_ids
 from tooltap.daemon.sessions.listing import name_of
 from tooltap.daemon.show.blocks import RenderContext, attachments, facts, note, plain
 from tooltap.daemon.show.bodies import milliseconds_of, rest_of, typed_text
@@ -359,6 +359,7 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
     after, _ = await services.journal.read(seq, session, max_bytes=1)
     seen = await with_later_view(event, services.journal)
     whole = await whole_event(seen, services.journal, WHOLE_BYTES)
+    removed = await services.journal.removed_bodies([] if stored is None else output_ids(stored.body))
 
     def rendered() -> dict[str, Any]:
         return {
@@ -366,7 +367,7 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
             "sections": _sections(whole, fragments.output_url),
             "json": [_Json(name, meaning, code(pretty(found[name]), language="json")) for name, meaning in VIEWS],
             "facts": body_html(facts(_facts(event, _took(stored, parts)))),
-            "bodies": body_html(facts(_bodies(event, fragments.output_url))),
+            "bodies": body_html(facts(_bodies(event, fragments.output_url, removed))),
         }
 
     return {
@@ -413,10 +414,15 @@ def _time(milliseconds: int) -> Markup:
     return Markup('<time data-ts="{}">{}</time>').format(milliseconds, clock(milliseconds))
 
 
-def _bodies(event: dict[str, Any], url: Callable[[str], str]) -> Iterator[tuple[str, Markup]]:
-    """Yield the place of each truncated value of the event, and a link to its output body."""
+def _bodies(
+    event: dict[str, Any], url: Callable[[str], str], removed: Mapping[str, RemovedBody]
+) -> Iterator[tuple[str, Markup]]:
+    """Yield the place of each truncated value of the event, and a link to its output body, or why it is gone."""
     for pointer, ref in (event.get("outputs") or {}).items():
-        whole = Markup('<a href="{}">the whole: {:,} bytes</a>').format(url(ref["outputId"]), ref["bytes"])
+        if (gone := removed.get(ref["outputId"])) is not None:
+            whole = Markup("the whole, {:,} bytes, {}").format(ref["bytes"], gone.reason)
+        else:
+            whole = Markup('<a href="{}">the whole: {:,} bytes</a>').format(url(ref["outputId"]), ref["bytes"])
         yield pointer.removeprefix("/").replace("/", " › "), whole
 
 

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import anyio
 from markupsafe import Markup
 
-from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
+from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent, output_ids
 from tooltap.daemon.show.blocks import CallOfResult, Level, RenderContext
 from tooltap.daemon.show.shown import Fragment
 from tooltap.daemon.show.skins.html import card_html, rendered
@@ -60,6 +60,11 @@ class Cache(Generic[Key, Value]):
             self._values.move_to_end(key)
             return found[:1]
 
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+            self.bytes = 0
+
     def put(self, key: Key, value: Value, size: int) -> None:
         with self._lock:
             _, former = self._values.pop(key, (None, 0))
@@ -86,6 +91,8 @@ class Fragments:
         self._calls: Cache[CallKey, CallOfResult] = Cache(max_bytes // 4)
         self._cards: Cache[tuple[int, str], Markup] = Cache(max_bytes // 16)
         """`seq` and level of a fragment -> its card."""
+        self._removed_bodies = 0
+        """Output bodies that retention had removed when the cached fragments were rendered."""
         self._rendering: WeakValueDictionary[tuple[int, int], anyio.Lock] = WeakValueDictionary()
         """First and last `seq` of live events that are being rendered."""
 
@@ -96,7 +103,22 @@ class Fragments:
             event for stream, before in self._missing(requests) for event in await self._look_back(stream, before)
         ]
         inferred = await self._inferred(requests)
-        return await anyio.to_thread.run_sync(self._render, requests, earlier, inferred)
+        removed = await self._removed(stored)
+        return await anyio.to_thread.run_sync(self._render, requests, earlier, inferred, removed)
+
+    async def _removed(self, stored: Sequence[StoredEvent]) -> dict[str, str]:
+        """Return the ids of the events' output bodies that retention has removed, and why. Forget what was rendered
+        before it had removed them."""
+        count = self._journal.removed.size.bodies
+        if count != self._removed_bodies:
+            self._removed_bodies = count
+            self._cached.clear()
+            self._cards.clear()
+        if not count:
+            return {}
+        ids = await anyio.to_thread.run_sync(lambda: [name for one in stored for name in output_ids(one.body)])
+        found = await self._journal.removed_bodies(ids) if ids else {}
+        return {name: one.reason for name, one in found.items()}
 
     async def of_live(self, stored: Sequence[StoredEvent], level_of: LevelOf) -> list[Fragment]:
         """Like `of`, for events that have just been committed and whose heads are decoded: one of the readers that want
@@ -170,17 +192,23 @@ class Fragments:
         return found
 
     def _render(
-        self, requests: list[_Request], earlier: list[StoredEvent], inferred: dict[str, bool]
+        self,
+        requests: list[_Request],
+        earlier: list[StoredEvent],
+        inferred: dict[str, bool],
+        removed: dict[str, str],
     ) -> list[Fragment]:
         unknown = {
             one.head.key for one in requests if one.head.kind == "tool-call" and not self._calls.get(one.head.key)
         }
         for stored in [*earlier, *(one.stored for one in requests if one.head.key in unknown)]:
             self._remember(decode(stored.body), len(stored.body))
-        fragments = [self._fragment(one, inferred) for one in requests]
+        fragments = [self._fragment(one, inferred, removed) for one in requests]
         return [fragment for fragment in fragments if fragment is not None]
 
-    def _fragment(self, request: _Request, inferred: dict[str, bool]) -> Fragment | None:
+    def _fragment(
+        self, request: _Request, inferred: dict[str, bool], removed: dict[str, str]
+    ) -> Fragment | None:
         stored, head, level = request
         key = (stored.seq, level)
         if (found := self._cached.get(key)) is not None:
@@ -191,7 +219,12 @@ class Fragments:
         call = None if head.call_id is None else self._calls.get(head.key)
         replaced = None if head.replaces is None else inferred.get(head.replaces)
         context = RenderContext(
-            level, self.output_url, event.outputs or {}, call and call[0], replaces_inferred=replaced
+            level,
+            lambda output_id: None if output_id in removed else self.output_url(output_id),
+            event.outputs or {},
+            call and call[0],
+            replaces_inferred=replaced,
+            removed=removed,
         )
         fragment = rendered(event, context)
         size = DECODED_FACTOR * len(stored.body) + (0 if fragment is None else 2 * len(fragment.body))

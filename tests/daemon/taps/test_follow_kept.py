@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -86,6 +87,45 @@ def test_deleted_by_size_and_read_again(kept: Kept) -> None:
     after = kept.until(lambda found: bool(found) and found["session-a"]["events"] == before["session-a"]["events"])
     assert list(after) == ["session-a"]
     assert figures(after["session-a"]) == figures(before["session-a"])
+
+
+def test_body_comes_back_if_the_session_is_deleted_and_read_again(kept: Kept) -> None:
+    """Reading it again restores no body of events that are there: nothing may be there twice."""
+    socket, long = kept.settings["socket"], Random(1).randbytes(500_000).hex()
+    for name, text, seconds in (("session-a", long, -1_000), ("session-b", "later", 0)):
+        append(kept.path(name), named([prompt_line(text, seconds)], name))
+    events = kept.events_when(lambda events: bool(outputs_of(events)) and "later" in texts_of(events))
+    [body] = outputs_of(events)
+    kept.ended()
+    kept.begin_again()  # what was in the log is in the file
+    kept.begin_again(retention_bytes=Path(kept.settings["journal"]).stat().st_size - 200_000)
+    kept.wait_stats(lambda stats: stats["journal"]["retention"]["size"]["bodies"] == 1)
+    assert set(sessions(kept)) == set(NAMES)
+    kept.begin_again(retention_bytes=0)
+
+    assert kept.ask("reread") == {"files": 0, "missing": 0}
+    assert not is_stored(kept, body)
+    assert here("sessions", "rm", "session-a", "--socket", socket).returncode == 0
+    assert here("follow", "reread", "session-a", "--socket", socket).stdout == b"1 file is read again\n"
+    kept.until(lambda found: len(found) == 2)
+    kept.ended()
+    assert is_stored(kept, body)
+
+
+def outputs_of(events: Iterable[dict[str, Any]]) -> set[str]:
+    return {ref["outputId"] for event in events for ref in (event.get("outputs") or {}).values()}
+
+
+def texts_of(events: Iterable[dict[str, Any]]) -> set[str]:
+    return {event.get("text", "") for event in events}
+
+
+def is_stored(kept: Kept, output_id: str) -> bool:
+    with kept.connect() as wire:
+        wire.send("output", id=1, outputId=output_id)
+        reply = wire.until("reply")[-1]
+    assert reply["ok"] or "was removed on" in reply["error"]["message"]
+    return bool(reply["ok"])
 
 
 def test_what_is_there_is_not_read_again(kept: Kept) -> None:
