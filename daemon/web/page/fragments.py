@@ -206,9 +206,7 @@ class Fragments:
         fragments = [self._fragment(one, inferred, removed) for one in requests]
         return [fragment for fragment in fragments if fragment is not None]
 
-    def _fragment(
-        self, request: _Request, inferred: dict[str, bool], removed: dict[str, str]
-    ) -> Fragment | None:
+    def _fragment(self, request: _Request, inferred: dict[str, bool], removed: dict[str, str]) -> Fragment | None:
         stored, head, level = request
         key = (stored.seq, level)
         if (found := self._cached.get(key)) is not None:
