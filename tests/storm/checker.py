@@ -134,6 +134,8 @@ class Tally:
     lines: set[int] = field(default_factory=set)
     words: Counter[int] = field(default_factory=Counter)
     """Line -> messages with its word."""
+    said: dict[int, int] = field(default_factory=dict)
+    """Line -> `seq` of the latest of them."""
     seqs: list[int] = field(default_factory=list)
 
 
@@ -151,7 +153,8 @@ class Ledger:
         """Session and permission -> the outcomes in the journal."""
         self.wrong: list[str] = []
         self.again: list[tuple[int, int, str]] = []
-        """Two `seq` of one event, and its id: a file that grows after its session was deleted is read again."""
+        """Two `seq` of one event or message, and its id: a file that grows after its session was deleted is read
+        again."""
         self._ids: dict[str, int] = {}
         self._read_again: set[str] = set()
         """Streams of such events."""
@@ -203,7 +206,12 @@ class Ledger:
             number = session_number(one.session)
         except ValueError:
             return
-        tally.words[one.line] += 1
+        earlier, tally.said[one.line] = tally.said.get(one.line), one.seq
+        if earlier is not None and one.stream in self._read_again:
+            # Under another id: the first time, the stream was settled before this line, and not the second time.
+            self.again.append((earlier, one.seq, one.id))
+        else:
+            tally.words[one.line] += 1
         if not one.text.startswith(word(number, one.line)):
             self.wrong.append(f"event {one.seq}: line {one.line} of {one.stream} has the text of another: {one.text}")
 

@@ -332,6 +332,19 @@ def test_a_deleted_session_may_be_read_again(true: Record) -> None:
     assert [one for one in check(record) if one.startswith(("journal", "stream"))] == []
 
 
+def test_a_message_may_have_another_id_when_it_is_read_again(true: Record) -> None:
+    record = copy.deepcopy(true)
+    lines = [json.loads(one) for one in record.lines]
+    said = next(one for one in lines if one["kind"] == "message" and one["text"].startswith("w"))
+    begun = next(one for one in lines if one["stream"] == said["stream"])
+    again = [begun | {"seq": record.latest + 1}, said | {"seq": record.latest + 2, "id": f"{said['id']}9"}]
+    record.lines = [*record.lines, *(json.dumps(one, separators=(",", ":")).encode() for one in again)]
+    twice = f"journal: event {again[1]['id']} is in the journal twice: {said['seq']} and {record.latest + 2}"
+    assert twice in check(record)
+    record.stored.events[:] = [one for one in record.stored.events if one[0] not in (begun["seq"], said["seq"])]
+    assert [one for one in check(record) if one.startswith(("journal", "stream"))] == []
+
+
 def test_a_killed_publisher_knows_what_was_acknowledged(tmp_path: Path) -> None:
     record = tmp_path / "publisher.jsonl"
     one = Published(7, 100, 40, ended=False)
