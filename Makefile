@@ -12,7 +12,7 @@ install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
 .PHONY: demo test browser live live-quick storm quick affected check lint fix docs bench package typescript clean
-.PHONY: dialects baselines fixtures schema secret-rules
+.PHONY: dialects baselines labels fixtures schema secret-rules
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
@@ -118,6 +118,11 @@ baselines: .venv/.runtime
 			$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" $$same || exit 1; \
 		done; \
 	done
+
+# Write the types of lines that released builds contain and tooltap does not read, from packages of the npm registry:
+# 300 MB.
+labels: .venv/.dev
+	$(BIN)/python -m tests.labels
 
 # Build the sdist and, from it, the wheel. Install the wheel in an empty environment without access to the sources, run
 # its commands, and type-check a project that uses the client.
