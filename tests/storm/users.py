@@ -4,6 +4,7 @@ exports, searches, lists, taps."""
 from __future__ import annotations
 
 import json
+import math
 import random
 import subprocess
 import sys
@@ -27,6 +28,7 @@ FOLLOWED, TAPPED, ASKING = 0x0F000000, 0x0E000000, "storm-asks-{}"
 """The first sessions of session files and of taps."""
 UNAVAILABLE = {"journal", "no-index", "too-many-connections"}
 """Codes of refusals that a fault explains."""
+PATIENCE = 120.0
 QUESTIONS = 20
 """Questions of a session."""
 AWAY = (OSError, Gone, AssertionError, ValueError)
@@ -164,7 +166,7 @@ class Users:
 
     def _connect(self, tap: Tap) -> None:
         """Connect an agent again and again until it is."""
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while True:
             if hasattr(tap, "wire"):
                 tap.wire.close()
@@ -177,13 +179,16 @@ class Users:
                 time.sleep(0.1)
 
     def _answered(self, tap: Tap, session: str, number: int, numbers: random.Random) -> None:
-        """Publish a question, and have it answered until its agent has an answer."""
+        """Publish a question, and have it answered until its agent has an answer: at the latest `PATIENCE` seconds
+        after the last fault. Before, a daemon that is slow to start may be killed again and again."""
         attempts: list[tuple[str, str]] = []
         one = Answering(session, str(100 + number), attempts, [])
         before = len(tap.written)
         clients: list[threading.Thread] = []
-        deadline = time.monotonic() + 120
+        deadline = math.inf
         while len(tap.written) == before:
+            if self.world.stopping.is_set():
+                deadline = min(deadline, time.monotonic() + PATIENCE)
             if time.monotonic() > deadline:
                 self.world.note(f"question {number} of {session} has no answer: {attempts}")
                 break
