@@ -6,14 +6,20 @@ import re
 from typing import Any
 
 from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
+from tooltap.normalizers.wire.values import record
 
 _KEYS = frozenset(["call_id", "content", "file_hashes", "files", "hide", "metadata", "pinned", "role", "timestamp"])
+_OWN = frozenset(["call_id", "hide", "pinned"])
+_METADATA = frozenset(["model", "tool"])
 
 
 def _is_message(value: dict[str, Any]) -> bool:
+    """Rule for `gptme-log`. Others write messages with a role, a content and a time, too: the user's have no more, but
+    a conversation begins with messages that are hidden or pinned, and answers have a model."""
     return (
         value.keys() >= {"content", "role", "timestamp"}
         and value.keys() <= _KEYS
+        and (not value.keys().isdisjoint(_OWN) or not record(value.get("metadata")).keys().isdisjoint(_METADATA))
         and value["role"] in ("assistant", "system", "user")
         and isinstance(value["timestamp"], str)
     )

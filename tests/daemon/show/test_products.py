@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tooltap.daemon.show.markup import product
-from tooltap.normalizers.catalog.registry import agents
+from tooltap.normalizers.catalog.registry import agents, product_names
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_agent_has_the_name_of_its_product(provider: str, name: str) -> None:
 
 @pytest.mark.parametrize("provider", sorted({agent.provider or agent.command for agent in agents().values()}))
 def test_every_agent_has_a_name(provider: str) -> None:
-    assert product(provider) != provider
+    assert product(provider) == product_names()[provider]
 
 
 @pytest.mark.parametrize("provider", ["my-agent", "acp"])

@@ -140,31 +140,6 @@ GOOSE = UnsupportedAgent(
     ),
 )
 
-OPENHANDS = UnsupportedAgent(
-    "OpenHands 1, events of a conversation",
-    "OpenHands/software-agent-sdk: the event classes; public tests of readers",
-    _json(
-        {"timestamp": "2026-04-02T15:25:41.706887"},
-        {
-            "kind": "ActionEvent",
-            "id": "e1",
-            "source": "agent",
-            "action": {"command": "ls", "kind": "TerminalAction"},
-            "tool_name": "terminal",
-            "tool_call_id": "toolu_1",
-            "tool_call": {"id": "toolu_1", "name": "terminal", "arguments": '{"command": "ls"}'},
-        },
-        {
-            "kind": "ObservationEvent",
-            "id": "e2",
-            "source": "environment",
-            "tool_name": "terminal",
-            "tool_call_id": "toolu_1",
-            "observation": {"content": [_text("a")], "is_error": False, "kind": "TerminalObservation"},
-        },
-    ),
-)
-
 KILO = UnsupportedAgent(
     "Kilo Code CLI, `kilocode --auto --json`",
     "Kilo-Org/kilocode: `cli/src/ui/JsonRenderer.tsx`",
@@ -308,7 +283,6 @@ UNSUPPORTED = {
     "kilo": KILO,
     "letta": LETTA,
     "ollama": OLLAMA,
-    "openhands": OPENHANDS,
     "swe-agent": SWE_AGENT,
     "trae": TRAE,
 }

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.normalizers.reading import of, read, recording
+from tooltap.normalizers.catalog.registry import builtin
 from tooltap.protocol.events import Message, Notice, SessionEvent, ToolCall, ToolResult, Turn
 from tooltap.testing import normalize
 
@@ -71,3 +72,11 @@ def test_message_of_the_system_that_is_not_hidden_is_shown() -> None:
     found = read("gptme-log", message("user", "Go"), message("system", "Saved to /w/a"))
 
     assert [(one.role, one.text) for one in of(Message, found)] == [("user", "Go"), ("system", "Saved to /w/a")]
+
+
+@pytest.mark.parametrize(
+    ("more", "is_its"),
+    [({}, False), ({"metadata": {"n": 1}}, False), ({"hide": True}, True), ({"metadata": {"tool": "shell"}}, True)],
+)
+def test_other_conversations_are_not_taken_for_its_own(more: dict[str, Any], is_its: bool) -> None:
+    assert builtin()["gptme-log"].recognises(message("system", "Hello", **more)) is is_its
