@@ -59,6 +59,8 @@ class ClineState(SessionState, kw_only=True):
     `done` states them."""
     calling: list[str | None] = msgspec.field(default_factory=list)
     """Agents of the `tool_call` hooks whose calls have not begun: None for the main agent, empty if undecided."""
+    answering: list[str | None] = msgspec.field(default_factory=list)
+    """Likewise, of the `tool_result` hooks whose calls have not ended."""
     is_root_ended: bool = False
     writing: str | None = None
     """The kind of text that is being received."""
@@ -136,6 +138,9 @@ class ClineJson(Parser):
         if kind == "content_start" and is_tool:
             candidates = set(state.calling)
             state.calling = ["" if len(candidates) > 1 else agent for agent in state.calling[1:]]
+        elif kind == "content_end" and is_tool:
+            candidates = set(state.answering)
+            state.answering = ["" if len(candidates) > 1 else agent for agent in state.answering[1:]]
         elif is_tool:  # the call knows its agent
             return
         elif kind == "done":
@@ -172,15 +177,18 @@ class ClineJson(Parser):
             return None if self.items else "hook"
         self._finish_turn()
         self.state.root, self.state.spawned = string(value.get("agentId")), {}
-        self.state.active, self.state.ended, self.state.calling, self.state.is_root_ended = [], [], [], False
+        self.state.active, self.state.ended, self.state.is_root_ended = [], [], False
+        self.state.calling, self.state.answering = [], []
         self.state.used, self.state.earlier, self.state.finished = {}, None, {}
         self.begin_session(None)
         self.start_turn()
         return None
 
     def _follow_agents(self, hook: Any) -> None:
-        """Remember which agents are active, and which of them call tools."""
+        """Remember which agents are active, and which of them call tools and get results."""
         state, agent = self.state, self.agent
+        if hook == "tool_result" and len(state.answering) < MANY_AGENTS:
+            state.answering.append(agent)
         if hook == "tool_call":
             if len(state.calling) < MANY_AGENTS:
                 state.calling.append(agent)

@@ -459,6 +459,40 @@ def test_hooks_of_two_agents_at_once_decide_nothing() -> None:
     assert turns(found) == [("t1", "started", False), ("t1", "completed", False)]
 
 
+@pytest.mark.parametrize("ended", ["bca", "cba", "acb"])
+def test_hooks_tell_the_calls_of_agents_apart_that_have_one_id(ended: str) -> None:
+    """The hooks and events are those of a recorded call, of the main agent and of two subagents at once."""
+    tool = {"contentType": "tool", "toolCallId": "call_0", "toolName": "run_commands"}
+
+    def called(agent: str) -> tuple[dict[str, Any], ...]:
+        return hook("tool_call", agent), event("content_start", **tool, input={"commands": [f"cat {agent}"]})
+
+    def answered(agent: str) -> tuple[dict[str, Any], ...]:
+        output = [{"query": f"cat {agent}", "result": f"text of {agent}", "success": True}]
+        return hook("tool_result", agent), event("content_end", **tool, output=output)
+
+    found = read(
+        "cline-json",
+        START,
+        *called("a"),
+        hook("agent_start", "b"),
+        hook("agent_start", "c"),
+        *called("b"),
+        *called("c"),
+        *(line for agent in ended for line in answered(agent)),
+    )
+
+    command_of = {one.call_id: one.input["command"] for one in of(ToolCall, found)}
+    assert [(one.agent, one.input["command"]) for one in of(ToolCall, found)] == [
+        (None, "cat a"),
+        ("b", "cat b"),
+        ("c", "cat c"),
+    ]
+    assert [(one.agent, command_of[one.call_id], one.output["stdout"]) for one in of(ToolResult, found)] == [
+        (None if agent == "a" else agent, f"cat {agent}", f"text of {agent}") for agent in ended
+    ]
+
+
 def test_tools_of_a_known_server() -> None:
     def name(tool_name: str, **context: Any) -> str:
         started = event("content_start", contentType="tool", toolCallId="c", toolName=tool_name, input={})
