@@ -24,22 +24,11 @@ __all__ = ["COMPILER", "found", "missing", "need_programs_of", "of_script", "req
 
 COMPILER = "cc|gcc|clang"
 COREUTILS = (
-    "cat",
-    "chmod",
-    "cp",
-    "echo",
-    "env",
-    "false",
-    "head",
-    "mkdir",
-    "mkfifo",
-    "mv",
-    "nohup",
-    "rm",
-    "sleep",
-    "tail",
+    *("cat", "chmod", "chown", "cp", "cut", "date", "dd", "echo", "env", "false", "head", "id", "kill", "ln", "ls"),
+    *("mkdir", "mkfifo", "mktemp", "mv", "nohup", "rm", "sleep", "sort", "stat", "sync", "tail", "tee", "timeout"),
+    *("touch", "tr", "true", "uname", "wc", "yes"),
 )
-EVERYWHERE = {*COREUTILS, "bash", "kill", "ldconfig", "make", "sh", "tar", "timeout", "touch", "true", "uname", "yes"}
+EVERYWHERE = {*COREUTILS, "bash", "ldconfig", "make", "sh", "tar"}
 """What every machine has on which the tests can be run."""
 SCRIPTED = frozenset({"curl", "git", "jq", "node", "npm", "npx", "openssl", "ps"})
 """Programs that shell scripts run: those of the documentation, too."""
