@@ -6,6 +6,7 @@ except agents with `--version`, with a timeout, and queries to systemd.
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import re
@@ -658,6 +659,8 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
             for error in troubles[:1]:
                 advice = "Make it readable; until then its sessions are not followed."
                 yield problem("sessions", f"cannot read {error.filename}: {error.strerror}", advice)
+            if root.place.database is None:
+                yield from _unreadable(root, files)
             if files or not troubles:
                 is_unread = bool(files) and not is_followed
                 what = f"{agent} has {_counted(root, files)} in {root.path}"
@@ -675,6 +678,26 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
         listed = ", ".join(f"{root.agent} ({root.path})" for root in absent)
         yield note("sessions", f"no folder of sessions: {listed}", advice)
     yield from _not_understood(statistics or {})
+
+
+def _unreadable(root: Root, files: list[Found]) -> Iterator[Finding]:
+    """Name the session files that this user may not read: the user's own, and those of others, as of an agent that ran
+    as root."""
+    own: list[str] = []
+    foreign: list[str] = []
+    for one in files:
+        if not os.access(one.path, os.R_OK):
+            with suppress(FileNotFoundError):
+                (own if os.stat(one.path).st_uid == os.geteuid() else foreign).append(one.path)
+    for paths, words in ((own, ("chmod", "u+rX")), (foreign, ("sudo", "chown", os.geteuid()))):
+        if paths:
+            is_one = len(paths) == 1
+            what = paths[0] if is_one else f"{len(paths)} session files of {root.agent}, such as {min(paths)}"
+            reason = os.strerror(errno.EACCES) if paths is own else "it belongs to another user"
+            where = ("--", paths[0]) if is_one else ("-R", "--", root.path)
+            missing = "its session is" if is_one else "their sessions are"
+            advice = f"Run {_shell_line(*words, *where)}; until then, {missing} not followed."
+            yield problem("sessions", f"cannot read {what}: {reason}", advice)
 
 
 def _to_follow(agent: str, statistics: dict[str, Any] | None) -> str:

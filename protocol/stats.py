@@ -180,5 +180,7 @@ class FollowStatistics(msgspec.Struct, kw_only=True, frozen=True, rename="camel"
     remote: dict[str, str] = {}
     """Folder of which a part is on a file system that does not report what other machines change, so that it is also
     listed periodically -> type of the file system. Empty if there is none."""
+    unreadable: dict[str, str] = {}
+    """Session file that cannot be read -> reason. At most 100, and empty if there is none."""
     delays: dict[str, float] = {}
     """Folder that is listed periodically -> most seconds until a change in it is noticed."""

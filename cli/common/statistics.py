@@ -118,6 +118,8 @@ def describe_daemon(statistics: dict[str, Any]) -> list[str]:
         files = counted(following["files"], "file")
         states = f"{following['open']} open, {following['waiting']} waiting"
         lines.append(f"following: {files}, {states}{_backfill(following)}")
+        for path, reason in list(following.get("unreadable", {}).items())[:5]:
+            lines.append(f"  cannot be read: {short(path, MAX_SPOOL)}: {short(reason, MAX_SPOOL)}")
     if (web := statistics.get("web")) is not None:
         lines.append(f"web: {web['url']}, {counted(web['connections'], 'connection')}, {web['feeds']} live")
     if trace is not None:

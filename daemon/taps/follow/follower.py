@@ -26,6 +26,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import anyio
@@ -67,6 +68,8 @@ OPEN_FILES = 64
 """Most files open at once. The positions in all others are in the journal."""
 IDLE = 300.0
 """Seconds without a read after which a file is closed until it changes, unless its agent waits for an answer."""
+UNREADABLE_LISTED = 100
+"""Most files that cannot be read in the statistics."""
 RESCAN = 60.0
 """Seconds between scans of the folders for changes that the file system did not report."""
 NOT_YET = 0.2
@@ -138,6 +141,8 @@ class Follower:
         """Open files, least recently read first."""
         self._troubles: set[str] = set()
         """Files whose problem has been logged."""
+        self._unreadable: dict[str, str] = {}
+        """Files that could not be read when that was last tried, and why."""
         self._listed: dict[str, Listed] = {}
         """Folders that are listed periodically."""
         self._wake = anyio.Event()
@@ -201,6 +206,7 @@ class Follower:
             backfill=self._backfill.statistics(),
             unwatched={folder: one.reason for folder, one in self._listed.items() if one.reason is not None},
             remote={folder: one.remote for folder, one in self._listed.items() if one.remote is not None},
+            unreadable=dict(islice(self._unreadable.items(), UNREADABLE_LISTED)),
             delays={folder: one.delay for folder, one in self._listed.items()},
         )
 
@@ -285,6 +291,8 @@ class Follower:
     def _notice(self, root: Root, found: Found, absent: int | None) -> None:
         """Queue a reported file, if it is new or has changed. `absent`: for a new file, a time at which it did not
         exist yet."""
+        if not found.mtime:
+            self._unreadable.pop(found.path, None)
         entry = self._entries.get(found.path)
         if entry is not None:
             if entry.found != found:
@@ -387,9 +395,11 @@ class Follower:
                 await self._close(held.path)
                 return True
         except FileNotFoundError:
+            self._unreadable.pop(path, None)
             await self._give_up(path)
         except OSError as error:  # the next rescan of the folder tries it again
-            self._complain(path, error.strerror or str(error))
+            self._unreadable[path] = error.strerror or str(error)
+            self._complain(path, self._unreadable[path])
             await self._give_up(path)
         except (FrameError, JournalError) as error:
             self._complain(path, str(error))
@@ -415,6 +425,8 @@ class Follower:
             await self._make_room()
             failed = partial(self._failed, path)
             entry.file = await open_file(path, entry.root, self._setting, seen=entry.seen, failed=failed)
+            if self._unreadable.pop(path, None) is not None:
+                self._troubles.discard(path)
             if entry.file is None:
                 return False
         entry.touched = time.monotonic()

@@ -28,9 +28,11 @@ from structlog.testing import capture_logs
 
 from tests.cli.command import COMMAND, Child, environment, here, start, tooltap
 from tests.cli.manage.test_doctor import WELCOME, Examined, Reported, examined, write
+from tests.daemon.constants import VARIABLE
 from tests.daemon.events import commit, message
 from tests.daemon.ingest.test_drift import SHELL
 from tests.daemon.journal.test_journal_damage import COLUMNS, damage, fill
+from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Wire, running
 from tests.daemon.taps.following import CLAUDE
 from tests.daemon.taps.test_follow_machines import PRIVATE, require_machines
@@ -52,6 +54,7 @@ FOLLOWED = {
     "Run {}, or choose another place: `tooltap serve --journal sqlite:PATH`.": CHMOD,
     "Run {} once: it takes them in. A journal has one daemon at a time.": SPOOLS
     + "test_spool_of_a_daemon_elsewhere_is_named",
+    "Run {}; until then, {} not followed.": HERE + "test_unreadable_session_files_are_read_again",
     "Correct it, and check it with `tooltap config check`. The findings below assume the defaults.": HERE
     + "test_corrected_configuration_is_valid",
     "Move it away, or set TOOLTAP_SOCKET.": HERE + "test_what_is_no_socket_is_moved_away",
@@ -252,6 +255,57 @@ def test_raised_limit_keeps_more(home: Path) -> None:
 
 def removed_of(found: Examined) -> list[Reported]:
     return [one for one in found.findings["journal"] if one.text.startswith("retention has removed")]
+
+
+WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+"""Begins the command line of a program for which the permissions of files matter, although root starts it."""
+
+ONLY_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+
+
+def unreadable(*options: object) -> list[dict[str, str]]:
+    """What the doctor says of files that cannot be read, with permissions that matter."""
+    command = [*WITHOUT_RIGHTS, *COMMAND, "doctor", "--json", *map(str, options)]
+    found = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, check=False).stdout
+    return [one for one in json.loads(found)["findings"] if one["area"] == "sessions" and one["level"] == "problem"]
+
+
+@pytest.mark.programs(*WITHOUT_RIGHTS[:1])
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize(
+    "owner", ["own", pytest.param("foreign", marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root"))]
+)
+def test_unreadable_session_files_are_read_again(home: Path, number: int, owner: str) -> None:
+    """A running daemon says it once, and reads them as soon as it can."""
+    store = home / ".claude" / "projects"
+    paths = [write(store / "-ws" / f"{one}.jsonl", CLAUDE.read_text()) for one in range(number)]
+    for path in paths:
+        if owner == "own":
+            path.chmod(0)
+        else:
+            path.chmod(0o600)
+            os.chown(path, 65_534, 65_534)
+    often = {VARIABLE: json.dumps({"follow.rescan": 0.5})}
+    with DaemonProcess(home, "--follow", "claude", within=WITHOUT_RIGHTS, **often) as daemon:
+        daemon.wait_ready()
+        with daemon.connect() as wire:
+            while len(said := wire.ask("stats")["following"]["unreadable"]) < number:
+                pass
+        reason = "Permission denied" if owner == "own" else "it belongs to another user"
+        [found] = unreadable("--socket", daemon.path)
+        [command] = re.findall(r"^Run (?:sudo )?(.+?); until then, ", found["advice"])
+        subprocess.run(shlex.split(command), check=True)
+
+        assert said == {str(path): "Permission denied" for path in paths}
+        what = str(paths[0]) if number == 1 else f"3 session files of claude, such as {paths[0]}"
+        assert found["text"] == f"cannot read {what}: {reason}"
+        assert unreadable("--socket", daemon.path) == []
+        with daemon.connect() as wire:
+            while (stats := wire.ask("stats"))["following"]["unreadable"] or not stats["perStream"]:
+                pass  # the others are copies
+        daemon.process.terminate()
+        assert daemon.wait() == 0
+        assert sum(one["event"] == "cannot be followed" for one in daemon.log) == number
 
 
 def test_spools_in_quarantine_are_deleted(home: Path) -> None:
