@@ -356,7 +356,8 @@ def troubles(statistics: dict[str, Any]) -> Iterator[Finding]:
     following = statistics.get("following", {})
     for folder, reason in list(following.get("unwatched", {}).items())[:NAMED]:
         text = f"the daemon cannot watch {folder}, and lists it periodically{_how_late(following, folder)}: {reason}"
-        yield problem(DAEMON, text, "Raise the limit (sysctl), and restart the daemon.")
+        advice = "Raise the limit (sysctl, or `follow.watches`), and restart the daemon."
+        yield problem(DAEMON, text, advice)
     for folder, kind in list(following.get("remote", {}).items())[:NAMED]:
         text = f"{folder} is on a file system ({kind}) that does not report what other machines change"
         advice = "Follow on the machine where the agents run, if that is too late; what it caches comes later still."
@@ -365,7 +366,11 @@ def troubles(statistics: dict[str, Any]) -> Iterator[Finding]:
 
 def _how_late(following: dict[str, Any], folder: str) -> str:
     delay = following.get("delays", {}).get(folder)
-    return "" if delay is None else f": a change is noticed within {delay:g} s"
+    if delay is None:
+        return ""
+    latest = following.get("latest", {}).get(folder)
+    sooner = "" if latest is None else f", and at once in the {counted(latest, 'folder')} written last"
+    return f": a change is noticed within {delay:g} s{sooner}"
 
 
 def drift(statistics: dict[str, Any]) -> Finding:

@@ -184,3 +184,6 @@ class FollowStatistics(msgspec.Struct, kw_only=True, frozen=True, rename="camel"
     """Session file that cannot be read -> reason. At most 100, and empty if there is none."""
     delays: dict[str, float] = {}
     """Folder that is listed periodically -> most seconds until a change in it is noticed."""
+    latest: dict[str, int] = {}
+    """Folder that has more folders than can be watched -> how many of them are: those written last. A change in these
+    is noticed at once."""

@@ -55,6 +55,7 @@ CONSTANTS = {
     "follow.patience": (FILE,),
     "follow.rescan": (FOLLOWER,),
     "follow.tolerance": (FILE,),
+    "follow.poll_share": ("tooltap.daemon.taps.follow.watch",),
     "follow.turn_bytes": (FILE, FOLLOWER),
     "rewriting.waiting_bytes": ("tooltap.daemon.views.rewriter",),
     "rewriting.waiting_results": ("tooltap.daemon.views.rewriter",),

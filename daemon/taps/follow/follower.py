@@ -208,6 +208,7 @@ class Follower:
             remote={folder: one.remote for folder, one in self._listed.items() if one.remote is not None},
             unreadable=dict(islice(self._unreadable.items(), UNREADABLE_LISTED)),
             delays={folder: one.delay for folder, one in self._listed.items()},
+            latest={folder: one.latest for folder, one in self._listed.items() if one.latest},
         )
 
     async def reread(self, sessions: Collection[str] | None, agents: Collection[str] | None) -> RereadResult:
@@ -269,7 +270,7 @@ class Follower:
         def note(folder: str, listed: Listed | None) -> None:
             self._loop.call_soon_threadsafe(self._note_listed, folder, listed)
 
-        return Watcher(self._roots, self._follow.polling, RESCAN, found, trouble, note)
+        return Watcher(self._roots, self._follow.polling, RESCAN, self._follow.watches, found, trouble, note)
 
     def _note_listed(self, folder: str, listed: Listed | None) -> None:
         if listed is None:

@@ -57,9 +57,9 @@ class Notifier(Protocol):
     def close(self) -> None: ...
 
 
-def notifier() -> Notifier:
-    """Raises `OSError`."""
-    return Inotify() if sys.platform == "linux" else Asked()
+def notifier(most: int) -> Notifier:
+    """`most`: folders and files to watch, 0: as many as the system allows. Raises `OSError`."""
+    return Inotify(most) if sys.platform == "linux" else Asked()
 
 
 # -- Linux ------------------------------------------------------------------------------------------------------------
@@ -81,7 +81,8 @@ class Inotify:
 
     is_recursive = False
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._names: dict[int, set[str]] = {}
         self._library = ctypes.CDLL(None, use_errno=True)
         self._file = self._checked(self._library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC), "")
@@ -98,6 +99,9 @@ class Inotify:
 
     def watch(self, path: str, name: str) -> None:
         number = self._checked(self._library.inotify_add_watch(self._file, os.fsencode(path), WATCHED), path)
+        if self._most and number not in self._names and len(self._names) >= self._most:
+            self._library.inotify_rm_watch(self._file, number)
+            raise OSError(errno.ENOSPC, "the limit of watches is reached (follow.watches)", path)
         self._names.setdefault(number, set()).add(name)
 
     def forget(self, name: str) -> None:

@@ -36,6 +36,9 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     account, the other side of WSL, a container's volume."""
     polling: bool = False
     """Poll for changes, for file systems that report none."""
+    watches: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Folders and files that are watched for changes, at most (Linux); 0: as many as the system allows. Of a store that
+    has more, the folders written last are watched, and all of it is listed periodically."""
     answer_timeout: Seconds = 43_200.0
     """How long a session file that does not change may wait for an answer. Later its session is interrupted."""
     jobs: Annotated[int, msgspec.Meta(ge=0)] = 0

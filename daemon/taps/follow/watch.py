@@ -3,14 +3,17 @@
 One thread watches all of them, so that an idle daemon wakes once a second: to see whether a folder is there, or another
 one. Each folder is watched before it is listed, so that nothing between the two is missed. It is listed again
 periodically (`rescan`), without reading files, for changes that the system did not report, and where the system says
-that it dropped some. A folder that cannot be watched is listed periodically instead, and one on a file system that
-others change (`mounts.py`) is watched and listed. When something is mounted or unmounted in a folder, or where its
-links lead, it is listed as a new one. A database is looked at without opening it, often while it changes, and its
-sessions are listed after each commit.
+that it dropped some. A folder that cannot be watched is listed periodically instead; if it has too many folders, those
+in which sessions were written last are watched, too. A folder on a file system that others change (`mounts.py`) is
+watched and listed. When something is mounted or unmounted in a folder, or where its links lead, it is listed as a new
+one. A database is looked at without opening it, often while it changes, and its sessions are listed after each commit.
+
+A listing may take seconds. What the system reports meanwhile is reported at once, and not after it.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 import os
 import threading
@@ -19,6 +22,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import PurePath
 from typing import NamedTuple
 
 from tooltap.daemon.system.logs import faults
@@ -36,6 +40,10 @@ STEP = 0.05
 ACTIVE = 2.0
 POLL_SHARE = 0.1
 """Most of the time that is spent listing a folder that cannot be watched."""
+LATEST = 128
+"""Most folders that are watched of a place that has too many."""
+LISTING_STEP = 0.25
+"""Seconds of a listing between two looks at what the system has reported meanwhile."""
 RESCAN_SHARE = 0.002
 """Most of the time that is spent listing a watched folder again."""
 
@@ -55,6 +63,13 @@ class _Place:
     """Monotonic time of the next listing."""
     active: float = -math.inf
     """Monotonic time until which a database is looked at often."""
+    watched: int = 0
+    """Folders and files that were watched since it was last listed."""
+    most: int = 0
+    """Most folders to watch though it is polled: fewer than it had when the limit was reached, so that others have
+    some, too."""
+    latest: set[str] = field(default_factory=set)
+    """These folders: those in which sessions were written last, and those above them."""
     links: set[str] = field(default_factory=set)
     """Where links in the folder lead."""
     mounts: frozenset[Mount] = frozenset()
@@ -79,6 +94,8 @@ class Listed(NamedTuple):
     """Type of the remote file system on which a part of it is; None if there is none."""
     delay: float
     """Most seconds after which a change is noticed, at the pace of the latest listing."""
+    latest: int
+    """Number of folders in it that are watched nevertheless."""
 
 
 class Watcher:
@@ -89,11 +106,13 @@ class Watcher:
         roots: Iterable[Root],
         polling: bool,
         rescan: float,
+        most: int,
         found: Callable[[Root, Iterable[Found]], None],
         trouble: Callable[[OSError], None],
         listed: Callable[[str, Listed | None], None],
     ) -> None:
-        """`rescan`: least seconds between two full listings. The functions are called in the thread of `run`. `found`:
+        """`rescan`: least seconds between two full listings; `most`: folders and files to watch, 0: as many as the
+        system allows. The functions are called in the thread of `run`. `found`:
         with all sessions of a root, and again with those that may have changed; `trouble`: with errors of listing;
         `listed`: with a folder that is listed periodically, also when its delay changes; with None when it no longer
         is."""
@@ -104,11 +123,14 @@ class Watcher:
         self._trouble = trouble
         self._listed = listed
         self._stopping = threading.Event()
+        self._looked = math.inf
+        """Monotonic time of the latest look at what the system has reported during a listing; infinite until everything
+        was listed once."""
         self._notifier: Notifier | None = None
         self._reason = ""
         """Why nothing can be watched."""
         try:
-            self._notifier = notifier()
+            self._notifier = notifier(most)
         except OSError as error:
             self._reason = error.strerror or str(error)
 
@@ -131,10 +153,14 @@ class Watcher:
             for place in self._places:
                 if is_due or place.active > now or place.due == -math.inf:
                     self._try(place, partial(self._look, place))
-            now = time.monotonic()
+            self._looked = now = time.monotonic()
             is_active = any(place.active > now for place in self._places)
-            for place, paths in self._wait(STEP if is_active else max(0.0, looked + PERIOD - now)):
-                self._try(place, partial(self._look_at, place, paths))
+            self._report(STEP if is_active else max(0.0, looked + PERIOD - now))
+
+    def _report(self, seconds: float) -> None:
+        """Wait for changes, and report what they concern."""
+        for place, paths in self._wait(seconds):
+            self._try(place, partial(self._look_at, place, paths))
 
     def _try(self, place: _Place, work: Callable[[], None]) -> None:
         """Contain errors, so that one place does not affect the others."""
@@ -162,18 +188,48 @@ class Watcher:
     def _list(self, place: _Place) -> None:
         root, begun = place.root, time.monotonic()
         place.links.clear()
+        place.watched, place.due = 0, math.inf
+        for folder in (root.path, *sorted(place.latest)) if place.most else ():
+            self._watch_too(place, folder, folder)  # another place may have forgotten it
         found = list(scan(root, root.path, self._trouble, partial(self._watch, place)))
         spent = time.monotonic() - begun
         paths = (root.path, *place.links)
         place.mounts, place.remote = concerning(self._mounts, paths), remote_type(self._mounts, paths)
         least, share = (0.0, POLL_SHARE) if place.is_listed else (self._rescan, RESCAN_SHARE)
-        place.due = begun + max(least, spent / share)
+        if place.due != -math.inf:  # else it is to be listed once more
+            place.due = begun + max(least, spent / share)
+        self._found(root, found)
+        if place.most:
+            self._watch_latest(place, found)
         delay = round(max(PERIOD, spent / POLL_SHARE) + spent, 1)
-        listed = Listed(place.reason, place.remote, delay) if place.is_listed else None
+        listed = Listed(place.reason, place.remote, delay, len(place.latest)) if place.is_listed else None
         if listed != place.noted:
             place.noted = listed
             self._listed(root.path, listed)
-        self._found(root, found)
+
+    def _watch_latest(self, place: _Place, found: list[Found]) -> None:
+        """Watch the folders in which sessions were written last, and those above them, where new ones begin."""
+        root, latest = place.root, {place.root.path}
+        for one in heapq.nlargest(place.most, found, key=lambda one: one.mtime):
+            above = [str(folder) for folder in PurePath(one.path).parents if is_below(str(folder), root.path)]
+            if len(latest.union(above)) > place.most:
+                break
+            latest.update(above)
+        for folder in place.latest - latest:
+            self._forget_below(place, folder)
+        added, place.latest = latest - place.latest, place.latest & latest
+        for folder in sorted(added):
+            self._watch_too(place, folder, folder)
+        # What has changed in them between the listing and now.
+        again = [path for folder in sorted(added) for path in _files_in(folder)]
+        self._found(root, [one for path in again for one in look_at(root, path, self._trouble)])
+
+    def _watch_too(self, place: _Place, path: str, name: str) -> None:
+        """Watch a folder of a place that is listed anyway."""
+        if self._notifier is not None:
+            with suppress(OSError):
+                self._notifier.watch(path, name)
+                place.latest.add(name)
 
     def _look_at_mounts(self) -> None:
         """Have a place listed as a new one when what is mounted in it, or where its links lead, has changed."""
@@ -203,7 +259,7 @@ class Watcher:
 
     def _look_at(self, place: _Place, paths: Iterable[str]) -> None:
         """Report what changes at these paths concern."""
-        root, watch = place.root, partial(self._watch, place)
+        root, watch = place.root, partial(self._watch_too if place.most else self._watch, place)
         if isinstance(root.reader, Database):
             place.active = time.monotonic() + ACTIVE
             return
@@ -236,6 +292,10 @@ class Watcher:
     def _watch(self, place: _Place, path: str, name: str) -> None:
         """Watch a folder or file of a place; if that is impossible, list the place periodically. `path` is not `name`
         for what a link leads to."""
+        if time.monotonic() >= self._looked + LISTING_STEP:
+            self._looked = math.inf  # not again while it reports
+            self._report(0.0)
+            self._looked = time.monotonic()
         if path != name:
             place.links.add(path)
         if place.is_polled:
@@ -245,6 +305,7 @@ class Watcher:
             return
         try:
             self._notifier.watch(path, name)
+            place.watched += 1
         except (FileNotFoundError, NotADirectoryError, PermissionError):  # listing says what is wrong
             pass
         except OSError as error:
@@ -253,17 +314,30 @@ class Watcher:
     def _poll(self, place: _Place, reason: str) -> None:
         if not (place.is_polled or isinstance(place.root.reader, Database)):
             place.is_polled, place.reason, place.due = True, reason, time.monotonic()
+            place.most = min(LATEST, place.watched // 2)
             self._forget(place)
 
     def _forget(self, place: _Place) -> None:
-        """Watch nothing of a place. What another one has in common with it is watched again."""
+        """Watch nothing of a place."""
+        place.latest.clear()
+        self._forget_below(place, place.root.path)
+
+    def _forget_below(self, place: _Place, folder: str) -> None:
+        """Watch nothing of a place in this folder. What another place has in common with it is watched again."""
         if self._notifier is None:
             return
-        path = place.root.path
-        self._notifier.forget(path)
+        self._notifier.forget(folder)
         for other in self._places:
-            if other is not place and (is_below(path, other.root.path) or is_below(other.root.path, path)):
+            if other is not place and (is_below(folder, other.root.path) or is_below(other.root.path, folder)):
                 other.due = -math.inf
+
+
+def _files_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [one.path for one in entries if not one.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
 
 
 def _identity(path: str) -> tuple[int, int] | None:

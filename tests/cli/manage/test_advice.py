@@ -118,7 +118,7 @@ FOLLOWED = {
 UNFOLLOWED = {
     "Direct its standard error to a file, or read the pipe.",
     "Follow on the machine where the agents run, if that is too late; what it caches comes later still.",
-    "Raise the limit (sysctl), and restart the daemon.",
+    "Raise the limit (sysctl, or `follow.watches`), and restart the daemon.",
     "Raise `index_bytes` in the configuration file to search more of them.",
     "Raise the limit of open files (ulimit -n), or close clients; those that wait are served then.",
     "Read the daemon's log; the spool stays until it can be taken in.",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import math
 import os
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from structlog.testing import capture_logs
@@ -34,7 +35,7 @@ from tooltap.daemon.taps.follow import stores
 from tooltap.daemon.taps.follow import watch as follow_watch
 from tooltap.daemon.taps.follow.notify import Asked, Changes, Inotify, Notifier
 from tooltap.daemon.taps.follow.stores import Found, Root
-from tooltap.daemon.taps.follow.watch import Watcher
+from tooltap.daemon.taps.follow.watch import Listed, Watcher
 from tooltap.daemon.taps.stream_ids import recording_id
 from tooltap.normalizers.catalog.registry import stores as stores_of_agents
 
@@ -255,17 +256,6 @@ def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypa
     assert stats["following"]["open"] == 3
 
 
-class Limited(Inotify):
-    """The system's limits, simulated: they are the user's."""
-
-    watches = 0
-
-    def watch(self, path: str, name: str) -> None:
-        super().watch(path, name)
-        if len(self._names) > self.watches:
-            raise OSError(errno.ENOSPC, "the limit of watches is reached", path)
-
-
 def test_folder_above_the_limit_of_watches_is_polled(
     projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,9 +263,7 @@ def test_folder_above_the_limit_of_watches_is_polled(
     monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
     rollouts = tmp_path / "codex" / "sessions"
     rollouts.mkdir(parents=True)
-    monkeypatch.setattr(Limited, "watches", 1)
-    monkeypatch.setattr(follow_watch, "notifier", Limited)
-    with capture_logs() as log, following(tmp_path, agents=["claude", "codex"]) as daemon:
+    with capture_logs() as log, following(tmp_path, agents=["claude", "codex"], watches=1) as daemon:
         append(projects / "a.jsonl", [LINES[2]])
         append(rollouts / "rollout-a.jsonl", lines_of(CODEX)[:3])
         wait(daemon, lambda stats: len(stats["perStream"]) == 2)
@@ -285,12 +273,13 @@ def test_folder_above_the_limit_of_watches_is_polled(
 
     [warning] = warnings(log)
     assert warning["file"] == str(projects.parent)
-    assert warning["reason"] == "listed periodically, because it cannot be watched: the limit of watches is reached"
-    assert stats["following"]["unwatched"] == {str(projects.parent): "the limit of watches is reached"}
+    reason = "the limit of watches is reached (follow.watches)"
+    assert warning["reason"] == f"listed periodically, because it cannot be watched: {reason}"
+    assert stats["following"]["unwatched"] == {str(projects.parent): reason}
 
 
 def test_nothing_can_be_watched(projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none() -> None:
+    def none(most: int) -> None:
         raise OSError(errno.EMFILE, "too many watch")
 
     monkeypatch.setattr(follow_watch, "notifier", none)
@@ -302,6 +291,10 @@ def test_nothing_can_be_watched(projects: Path, tmp_path: Path, monkeypatch: pyt
 
     assert len(warnings(log)) == 1
     assert stats["following"]["unwatched"] == {str(projects.parent): "too many watch"}
+
+
+def asked(most: int) -> Notifier:
+    return Asked()
 
 
 def test_dropped_changes_are_found(projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,9 +312,9 @@ def test_dropped_changes_are_found(projects: Path, tmp_path: Path, monkeypatch: 
         wait(daemon, lambda stats: bool(stats["perStream"]))
 
 
-@pytest.mark.parametrize("kind", [Inotify, Asked])
+@pytest.mark.parametrize("kind", [Inotify, asked])
 def test_folder_with_the_number_of_a_deleted_one_is_watched(
-    kind: type[Notifier], projects: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Callable[[int], Notifier], projects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is there before anybody looks whether the old one is. Most file systems give the number away at once."""
     monkeypatch.setattr(follow_watch, "notifier", kind)
@@ -342,11 +335,11 @@ def test_folder_with_the_number_of_a_deleted_one_is_watched(
 
     append(projects / "a.jsonl", [LINES[2]])
     root = Root("claude", stores_of_agents()["claude"][0], str(projects.parent))
-    watcher = Watcher([root], False, math.inf, note, print, print)
+    watcher = Watcher([root], False, math.inf, 0, note, print, print)
     watching = threading.Thread(target=watcher.run)
     watching.start()
     try:
-        for _ in range(2 if kind is Asked else 1):  # `Asked` begins after the first listing, and all is listed again
+        for _ in range(2 if kind is asked else 1):  # `Asked` begins after the first listing, and all is listed again
             until("a.jsonl")
         (projects / "a.jsonl").unlink()
         while until("a.jsonl").size:
@@ -379,7 +372,7 @@ def test_renamed_folder_has_its_new_name(projects: Path, tmp_path: Path) -> None
         return seen
 
     (projects / "deep").mkdir()
-    watcher = Watcher([root], False, math.inf, note, print, print)
+    watcher = Watcher([root], False, math.inf, 0, note, print, print)
     watching = threading.Thread(target=watcher.run)
     watching.start()
     try:
@@ -403,3 +396,117 @@ def test_polling_finds_changes(projects: Path, tmp_path: Path) -> None:
         wait(daemon, lambda stats: bool(stats["perStream"]))
         append(projects / "a.jsonl", [prompt_line("More", 0)])
         wait(daemon, lambda stats: stats["perStream"][0]["lines"] == 2)
+
+
+# -- more folders than can be watched ----------------------------------------------------------------------------------
+
+
+class Watched:
+    """A store with `count` projects of one old session each, and a thread that watches it."""
+
+    def __init__(self, store: Path, count: int, most: int, rescan: float = math.inf) -> None:
+        self.store = store
+        self.reports: SimpleQueue[list[str]] = SimpleQueue()
+        self.listings: SimpleQueue[Listed | None] = SimpleQueue()
+        for number in range(count):
+            self.session(number).parent.mkdir(parents=True)
+            append(self.session(number), LINES[2:3])
+            os.utime(self.session(number), (1_000_000 + number,) * 2)
+        root = Root("claude", stores_of_agents()["claude"][0], str(store))
+        self.watcher = Watcher([root], False, rescan, most, self._note, print, self._listed)
+        self._thread = threading.Thread(target=self.watcher.run)
+
+    def _note(self, _: Root, files: Iterable[Found]) -> None:
+        self.reports.put([one.path for one in files])
+
+    def _listed(self, _: str, listed: Listed | None) -> None:
+        self.listings.put(listed)
+
+    def session(self, number: int) -> Path:
+        return self.store / f"-p{number:03}" / "s.jsonl"
+
+    def until(self, path: Path) -> None:
+        """Wait until this file is reported, and not because everything was listed."""
+        deadline = time.monotonic() + TIMEOUT
+        while len(found := self.reports.get(timeout=TIMEOUT)) >= 40 or str(path) not in found:
+            assert time.monotonic() < deadline
+
+    def list_again(self, times: int) -> None:
+        """Wait until everything was reported so often from now on."""
+        while not self.reports.empty():
+            self.reports.get()
+        for _ in range(times):
+            while len(self.reports.get(timeout=TIMEOUT)) < 40:
+                pass
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.watcher.stop()
+        self._thread.join()
+        self.watcher.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify(7)")
+def test_folders_written_last_are_watched_though_there_are_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow_watch, "POLL_SHARE", 1e-9)  # so that nothing is listed again
+    with Watched(tmp_path / "projects", 40, most=12) as watched:
+        listed = watched.listings.get(timeout=TIMEOUT)
+        assert listed is not None
+        assert (listed.reason, listed.latest) == ("the limit of watches is reached (follow.watches)", 6)
+        live = [watched.session(39), watched.session(35), watched.session(37).with_name("new.jsonl")]
+        for path in (*live, watched.store / "-new" / "a.jsonl"):
+            path.parent.mkdir(exist_ok=True)
+            append(path, LINES[3:4])
+            watched.until(path)
+        append(watched.store / "-new" / "a.jsonl", LINES[4:5])  # its folder is watched, too
+        watched.until(watched.store / "-new" / "a.jsonl")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify(7)")
+def test_folder_that_is_written_to_again_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the next listing on, in which it is found."""
+    monkeypatch.setattr(follow_watch, "PERIOD", 0.02)
+    with Watched(tmp_path / "projects", 40, most=12) as watched:
+        assert watched.listings.get(timeout=TIMEOUT) is not None
+        append(watched.session(0), LINES[3:4])
+        watched.list_again(4)  # begun before, found, watched, and one more
+        append(watched.session(0), LINES[4:5])
+        watched.until(watched.session(0))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify(7)")
+@pytest.mark.parametrize("most", [0, 12])
+def test_change_during_a_long_listing_is_reported_at_once(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("LISTING_STEP", 0.0), ("RESCAN_SHARE", 1e9), ("POLL_SHARE", 1e9)):
+        monkeypatch.setattr(follow_watch, name, value)
+    usual, is_told = stores.scan, threading.Event()
+    numbers = itertools.count()
+
+    def second_is_long(
+        root: Root, folder: str, trouble: Callable[[OSError], None], watch: Callable[[str, str], None]
+    ) -> Iterator[Found]:
+        yield from usual(root, folder, trouble, watch)
+        if next(numbers) != 1:
+            return
+        while not watched.reports.empty():  # what the first listing has found
+            watched.reports.get()
+        append(watched.session(39), LINES[3:4])
+        while not is_told.is_set() and not is_over.is_set():
+            watch(folder, folder)
+            if not watched.reports.empty() and str(watched.session(39)) in watched.reports.get():
+                is_told.set()
+
+    is_over = threading.Event()
+    monkeypatch.setattr(follow_watch, "scan", second_is_long)
+    with Watched(tmp_path / "projects", 40, most, rescan=0.0) as watched:
+        try:
+            assert is_told.wait(TIMEOUT)
+        finally:
+            is_over.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -85,9 +86,13 @@ def test_linked_sessions_are_read_once_as_they_grow(tmp_path: Path) -> None:
     assert [len(rows[name]["streams"]) for name in (CLAUDE_SESSION, "linked")] == [1, 1]
 
 
-@pytest.mark.parametrize("kind", [Inotify, Asked])
+def asked(most: int) -> Notifier:
+    return Asked()
+
+
+@pytest.mark.parametrize("kind", [Inotify, asked])
 def test_change_of_a_linked_file_is_seen_at_once(
-    kind: type[Notifier], root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Callable[[int], Notifier], root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not at the next listing, which never comes here: when it grows, when it is replaced, when it is linked later."""
     monkeypatch.setattr(follow_watch, "notifier", kind)
@@ -96,7 +101,7 @@ def test_change_of_a_linked_file_is_seen_at_once(
         append(place, LINES[:1])
     link.symlink_to(target)
     reports: SimpleQueue[list[Found]] = SimpleQueue()
-    watcher = Watcher([root], False, math.inf, lambda _, files: reports.put(list(files)), print, print)
+    watcher = Watcher([root], False, math.inf, 0, lambda _, files: reports.put(list(files)), print, print)
 
     def until_seen(path: Path) -> None:
         while not any(

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -54,13 +54,15 @@ def require_machines() -> None:
 
 
 class Machine:
-    def __init__(self, pid: int, folder: Path) -> None:
+    """`with_users`: it has a namespace of users, too."""
+
+    def __init__(self, pid: int, folder: Path, with_users: bool = not AS_ROOT) -> None:
         self._folder = folder
         self.within = [
             "nsenter",
             f"--target={pid}",
             "--mount",
-            *(() if AS_ROOT else ("--user", "--preserve-credentials")),
+            *(("--user", "--preserve-credentials") if with_users else ()),
             f"--wd={ROOT}",
             "--",
         ]
@@ -90,9 +92,9 @@ class Machine:
         return place
 
     @contextmanager
-    def following(self) -> Iterator[Daemon]:
+    def following(self, **constants: float) -> Iterator[Daemon]:
         environment = {
-            VARIABLE: json.dumps(ONCE),
+            VARIABLE: json.dumps({**ONCE, **constants}),
             "CLAUDE_CONFIG_DIR": str(self.store.parent),
             "XDG_CONFIG_HOME": str(self._folder / "config"),
         }
@@ -134,17 +136,23 @@ class Daemon(DaemonProcess):
         self.until(lambda found: (stream, count) in {(one["stream"], one["lines"]) for one in found["perStream"]})
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    require_machines()
-    command = [*PRIVATE, "sh", "-c", "echo; exec cat"]
+@contextmanager
+def begun(unshared: Sequence[str], folder: Path, with_users: bool = not AS_ROOT) -> Iterator[Machine]:
+    command = [*unshared, "sh", "-c", "echo; exec cat"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
-            yield Machine(process.pid, tmp_path)
+            yield Machine(process.pid, folder, with_users)
         finally:
             process.kill()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    require_machines()
+    with begun(PRIVATE, tmp_path) as machine:
+        yield machine
 
 
 # -- disks that come and go -------------------------------------------------------------------------------------------
@@ -201,6 +209,53 @@ def test_store_on_an_overlay_is_watched(machine: Machine, tmp_path: Path) -> Non
         following = daemon.statistics()["following"]
 
     assert (following["unwatched"], following["remote"], following["delays"]) == ({}, {}, {})
+
+
+# -- few watches ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def few_watches(most: int, folder: Path) -> Iterator[tuple[Machine, str]]:
+    """A machine whose kernel grants so many watches, where it has a namespace of users for that; else one whose
+    configuration does. With the name of the limit."""
+    limit = ["sh", "-c", f"echo {most} >/proc/sys/user/max_inotify_watches"]
+    unshared = ("unshare", "--map-root-user", "--mount")
+    if not subprocess.run([*unshared, *limit], capture_output=True, check=False).returncode:
+        with begun(unshared, folder, with_users=True) as machine:
+            machine.run(*limit)
+            yield machine, "fs.inotify.max_user_watches"
+        return
+    settings = folder / "config" / "tooltap" / "tooltap.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"[follow]\nwatches = {most}\n")
+    with begun(PRIVATE, folder) as machine:
+        yield machine, "follow.watches"
+
+
+def test_folders_written_last_are_live_though_there_are_too_many(tmp_path: Path) -> None:
+    """They are never listed again here. The doctor says which changes come late."""
+    require_machines()
+    with few_watches(40, tmp_path) as (machine, limit):
+        paths = [machine.store / f"-p{number}" / f"s{number}.jsonl" for number in range(100)]
+        for age, path in enumerate(reversed(paths)):
+            machine.write(path)
+            os.utime(machine.seen(path), (time.time() - 60 * age,) * 2)
+        with machine.following(**{"follow.poll_share": 1e-9}) as daemon:
+            for path in paths:
+                daemon.until_read(path)
+            following = daemon.until(lambda found: bool(found["following"]["unwatched"]))["following"]
+            live = following["latest"][str(machine.store)]
+            assert 10 <= live <= 20
+            for path in (*paths[-3:], paths[-1].with_name("new.jsonl"), machine.store / "-new" / "a.jsonl"):
+                is_new = path not in paths
+                machine.write(path, 3 if is_new else 2, path.stem)
+                daemon.until_read(path, 3 if is_new else 5)
+            [problem] = [one for one in machine.doctor(daemon) if one["level"] == "problem"]
+
+    assert f": a change is noticed within {following['delays'][str(machine.store)]:g} s" in problem["text"]
+    assert f"and at once in the {live} folders written last" in problem["text"]
+    assert problem["text"].endswith(f"the limit of watches is reached ({limit})")
+    assert [one["event"] for one in daemon.problems if one["area"] == "follow"] == ["cannot be followed"]
 
 
 # -- file systems that report nothing ---------------------------------------------------------------------------------
