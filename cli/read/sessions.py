@@ -33,7 +33,7 @@ from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound, spent
 from tooltap.daemon.sessions.listing import folder_name, folder_of, name_of, names_of, origins_of
 from tooltap.daemon.sessions.worktrees import project_of_path
 
-NO_EVENTS = "the journal has no events yet; start an agent with `tooltap run -- claude`"
+NO_EVENTS = "the journal has no events yet; `tooltap up` reads what agents store"
 PAGE = 1_000
 """Sessions per request."""
 STATUSES = ("running", "waiting", "failed", "completed", "interrupted")
@@ -410,7 +410,7 @@ def find_session(socket: Path | None, wanted: str) -> dict[str, Any]:
 
 def _refuse(wanted: str, sessions: list[dict[str, Any]]) -> NoReturn:
     if not sessions:
-        raise UnknownSessionError("the journal has no sessions yet; start an agent with `tooltap run -- claude`")
+        raise UnknownSessionError("the journal has no sessions yet; `tooltap up` reads those that agents store")
     names = [LAST, *(one["session"] for one in sessions), *(one["title"] for one in sessions if one.get("title"))]
     advice = did_you_mean(wanted, names) or "; list them with `tooltap sessions`"
     raise UnknownSessionError(f"the journal has no session {wanted!r}{advice}")
