@@ -48,6 +48,14 @@ def _is_openai_responses(value: dict[str, Any]) -> bool:
 
 
 PRODUCT = "OpenAI"
+
+
+def _is_agents(value: dict[str, Any]) -> bool:
+    if value.get("type") == "raw_response_event":
+        return isinstance(value.get("data"), dict)
+    return value.get("type") == "run_item_stream_event" and isinstance(value.get("item"), dict)
+
+
 LISTED_AS = "OpenAI-compatible servers"
 
 DIALECTS = (
@@ -72,5 +80,16 @@ DIALECTS = (
         omits="–; what the model saw of a tool that runs at the API",
         unproven="everything: shapes from public recordings; `file_search_call` only from the schema",
         api="/responses",
+    ),
+    Dialect(
+        "openai-agents",
+        "agents:OpenAIAgents",
+        _is_agents,
+        reads="the events of runs of OpenAI's Agents SDK (`stream_events`), as JSON",
+        tapped_with="`tooltap ingest FILE`",
+        arrives="streams text",
+        omits="prompts, permission requests, cost; the session's id, and who runs",
+        unproven="reasoning, approvals, handoffs, tools that run at the API",
+        shows_prompts=False,
     ),
 )
