@@ -67,7 +67,7 @@ DIALECTS = (
         tapped_with="`tooltap gateway openai --upstream URL`",
         arrives="one burst; with `stream: true`: streams text",
         omits="permission requests; whether a tool failed, unless the agent wrote it into the text of the result",
-        unproven="everything: shapes from public recordings of many servers",
+        unproven="what llama.cpp does not print: shapes from public recordings of many servers",
         api="/chat/completions",
     ),
     Dialect(
@@ -78,7 +78,8 @@ DIALECTS = (
         tapped_with="`tooltap gateway openai --upstream URL`",
         arrives="one burst; with `stream: true`: streams text",
         omits="–; what the model saw of a tool that runs at the API",
-        unproven="everything: shapes from public recordings; `file_search_call` only from the schema",
+        unproven="what llama.cpp does not print: shapes from public recordings; `file_search_call` only from the "
+        "schema",
         api="/responses",
     ),
     Dialect(
