@@ -181,7 +181,7 @@ def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
         much = site.publish("much", "claude-stream")
         much.write(*(assistant_message(f"{number} " + "word " * 400, number) for number in range(100)))
         much.finish()
-        site.wait_for("retention has removed")
+        site.wait_for("retention has removed events or output bodies")
         tab.context.set_offline(False)
 
         expect(state).to_have_text(LIVE)
