@@ -21,7 +21,6 @@ SHOWN = {"epilog", "examples", "help", "metavar", "short_help"}
 
 EXCEPTIONS = {
     "cli/manage/demo.py": "plays the recordings of four agents",
-    "cli/read/sessions.py": "an example in advice",
     "cli/read/tail.py": "examples in the help of an option",
     "cli/tap/attach.py": "its command for an agent, with help of its own, which looks up the server in the catalog",
     "cli/manage/hooks.py": "the agents with hooks, as choices of an argument, which help shows without the catalog",

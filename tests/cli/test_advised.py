@@ -90,6 +90,7 @@ UNFOLLOWED = {
         "its tap sends nothing to the agent: answer in the agent's own window, and start the agent with "
         "`tooltap proxy --answers -- COMMAND` to answer here"
     ),
+    "make it writable, or choose another place: `tooltap serve --journal sqlite:PATH`",
     "new to this version of tooltap: some output of {}; `tooltap drift` shows it",
     "no assistant has said anything; `--mode verbose` shows more of the {}",
     "no event is that new; with `--after start` there are {}",

@@ -98,6 +98,9 @@ class Machine:
             "CLAUDE_CONFIG_DIR": str(self.store.parent),
             "XDG_CONFIG_HOME": str(self._folder / "config"),
         }
+        config = self._folder / "config" / "tooltap" / "tooltap.toml"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text("stall_seconds = 600\n")  # else the log of a busy machine says that the event loop was held
         options = ("--follow", "claude", "--backfill", "all")
         with Daemon(self._folder, *options, within=self.within, **environment) as daemon:
             yield daemon.wait_ready()
