@@ -134,7 +134,7 @@ def complete(*words: str) -> list[str]:
     [
         (["serve", "st"], ["status", "stop"]),
         (["serve", "--follow", ""], [*stores(), "all"]),
-        (["serve", "--follow", "codex,claude,g"], ["codex,claude,gemini"]),
+        (["serve", "--follow", "codex,claude,ge"], ["codex,claude,gemini"]),
         (["tail", "--kind", "tool-"], ["tool-call", "tool-update", "tool-result"]),
         (["tail", "--tool", "Web"], ["WebFetch", "WebSearch"]),
         (["tail", "--after", ""], ["start", "now"]),
