@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -190,6 +191,7 @@ def export(
     import anyio
 
     from tooltap.cli.common.masking import Masking
+    from tooltap.daemon.export.redaction import masked_line
     from tooltap.daemon.journal.interface import JournalError
 
     if no_redact and preview:
@@ -203,7 +205,7 @@ def export(
         number = 0
         async for line in _lines(place, bodies=bodies, archive=archive):
             number += 1
-            masked = masking.mask(line, f"line {number}")
+            masked = masked_line(line, partial(masking.mask, where=f"line {number}"))
             if not preview:
                 write_events(masked)
         flush()

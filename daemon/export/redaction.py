@@ -97,6 +97,21 @@ def masked_event(body: bytes, mask: Callable[[bytes], bytes], names: Anonymizer 
     return event
 
 
+def masked_line(line: bytes, mask: Callable[[bytes], bytes]) -> bytes:
+    """Mask a line of `journal export`. The preview of a call is derived again from the masked input, as above."""
+    masked = mask(line)
+    if masked is line or b'"preview":' not in line:
+        return masked
+    fields = msgspec.json.decode(masked)
+    if fields.get("kind") not in ("tool-call", "tool-update") or "preview" not in fields:
+        return masked
+    again = preview(fields.get("name", ""), fields.get("input") or {}, None)
+    fields = {key: again if key == "preview" else value for key, value in fields.items()}
+    if not again:
+        del fields["preview"]
+    return msgspec.json.encode(fields) + (b"\n" if line.endswith(b"\n") else b"")
+
+
 def masked_output(data: bytes, mask: Callable[[bytes], bytes], names: Anonymizer | None = None) -> bytes:
     """Mask an output body."""
     masked = mask(data)
