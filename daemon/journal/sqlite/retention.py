@@ -357,7 +357,7 @@ def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> 
 
 
 def _delete_one_body(connection: sqlite3.Connection, one: Candidate, limit: int, now: int) -> tuple[Removed, int]:
-    """Delete an output body of a stream in one go, and note that: a reader finds it whole, or is told why it is not
+    """Delete an output body of a stream in one go, and note that: a reader finds it whole, or learns why it is not
     there, also after a crash. Returns what that is, and the cost in events."""
     body, size, output_id = connection.execute(
         "SELECT id, bytes, output_id FROM bodies WHERE stream=? ORDER BY id LIMIT 1", (one.stream,)
