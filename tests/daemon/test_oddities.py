@@ -354,7 +354,7 @@ def test_read_only_file_system_is_one_sentence(disk: Path, tmp_path: Path) -> No
     journal = f"sqlite:{disk / 'journal.db'}"
     served = tooltap("serve", "--socket", place.socket, "--journal", journal)
     assert served.returncode == 1
-    assert said(served).startswith(f"the journal {disk / 'journal.db'} cannot be ")
+    assert said(served).startswith(f"cannot write to {disk}: Read-only file system; make it writable, or ")
     elsewhere = tooltap("serve", "--socket", disk / "t.sock", "--journal", f"sqlite:{tmp_path / 'j.db'}")
     assert elsewhere.returncode == 1
     assert "Read-only file system" in said(elsewhere)
