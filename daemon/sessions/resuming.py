@@ -37,6 +37,7 @@ def _words(session: Mapping[str, Any], how: str) -> list[str] | None:
 
 
 def in_shell(words: Sequence[str], folder: str | None) -> str:
-    """Return a command line for a shell that runs a command in a folder."""
+    """Return a command line for a shell that runs a command in a folder. A folder whose name cannot be printed is left
+    out: a terminal may take a control character in what is pasted for a key, whatever the quotes."""
     line = shlex.join(words)
-    return f"cd {shlex.quote(folder)} && {line}" if folder and folder.startswith("/") else line
+    return f"cd {shlex.quote(folder)} && {line}" if folder and folder.startswith("/") and folder.isprintable() else line

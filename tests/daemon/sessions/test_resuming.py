@@ -51,13 +51,17 @@ def test_every_fork_belongs_to_a_resume() -> None:
     assert all(agent.resume for agent in agents().values() if agent.fork)
 
 
+NOT_PRINTED = ("/src\x1b[201~\rtouch /tmp/x\r", "/src\ntouch /tmp/x\n", "/src/\x03", "/src/\x9b201~", "/src/\u202egpj")
+"""Folders that a hostile agent states: they end a paste, press Enter or Ctrl-C, or show something else."""
+
+
 @pytest.mark.parametrize("folder", ["/src/shop", "/home/ann/it's; rm -rf $HOME/`x`"])
 def test_a_line_for_a_shell(folder: str) -> None:
     line = in_shell(["claude", "--resume", "a b"], folder)
     assert shlex.split(line) == ["cd", folder, "&&", "claude", "--resume", "a b"]
 
 
-@pytest.mark.parametrize("folder", [None, "", "C:\\src", "-P"])
+@pytest.mark.parametrize("folder", [None, "", "C:\\src", "-P", *NOT_PRINTED])
 def test_a_line_without_a_folder(folder: str | None) -> None:
     assert in_shell(["codex", "resume", "a"], folder) == "codex resume a"
 
