@@ -237,6 +237,16 @@ class DisplayNotice(DisplayEvent, tag="notice"):
     """Duration of that turn, if the agent states it."""
     ended_by: TurnEnd | None = None
     """How the end of that turn is known."""
+    permission_id: str | None = None
+    """The request that was answered; only with the codes `answer`, `answer-delivered` and `answer-failed`."""
+    outcome: str | None = None
+    """Outcome of that answer, as in `answer`."""
+    send_id: str | None = None
+    """Id of what was sent, as in the receipt of `send`; only with the codes `send` and `send-…`."""
+    by: str | None = None
+    """Who has answered or sent."""
+    reason: str | None = None
+    """Why it has not reached the agent."""
 
 
 class DisplaySession(DisplayEvent, tag="session"):

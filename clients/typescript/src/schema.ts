@@ -273,6 +273,16 @@ export interface DisplayNotice extends DisplayEvent {
   durationMs?: number;
   /** How the end of that turn is known. */
   endedBy?: "answer" | "eof" | "provider";
+  /** The request that was answered; only with the codes `answer`, `answer-delivered` and `answer-failed`. */
+  permissionId?: string;
+  /** Outcome of that answer, as in `answer`. */
+  outcome?: string;
+  /** Id of what was sent, as in the receipt of `send`; only with the codes `send` and `send-…`. */
+  sendId?: string;
+  /** Who has answered or sent. */
+  by?: string;
+  /** Why it has not reached the agent. */
+  reason?: string;
 }
 
 /** A session started, was resumed, changed or ended; only new values are present. */

@@ -328,8 +328,18 @@ def _permission_response(event: PermissionResponse) -> DisplayEvent:
 
 
 def _notice(event: Notice) -> DisplayEvent:
+    data = (event.data if event.code.startswith(("answer", "send")) else None) or {}
     return DisplayNotice(
-        **_envelope(event, "text"), level=event.level, code=event.code, text=event.text, call_id=event.call_id
+        **_envelope(event, "text"),
+        level=event.level,
+        code=event.code,
+        text=event.text,
+        call_id=event.call_id,
+        permission_id=_text(data, "permissionId"),
+        outcome=_text(data, "outcome"),
+        send_id=_text(data, "sendId"),
+        by=_text(data, "by"),
+        reason=_text(data, "reason"),
     )
 
 

@@ -35,8 +35,8 @@ from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.fragments import Cache, Fragments, events_at
 from tooltap.daemon.web.page.routing import query_of, template
 from tooltap.daemon.web.page.timeline import of_call
-from tooltap.protocol.display import DisplayPermission
-from tooltap.protocol.events import Notice, ToolCall, decode
+from tooltap.protocol.display import DisplayNotice, DisplayPermission
+from tooltap.protocol.events import ToolCall, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import WaitingRequest
 from tooltap.protocol.replies import Waiting, WaitingResult
@@ -181,24 +181,23 @@ class Asks:
         found: dict[str, Given] = {}
         notices, _ = await self._journal.read(oldest, Filter(session=sessions, kind=("notice",)))
         for stored in notices:
-            event = decode(stored.body)
-            if not isinstance(event, Notice) or event.data is None or not event.code.startswith("answer"):
+            notice = display_of(decode(stored.body))
+            if not isinstance(notice, DisplayNotice) or notice.permission_id is None:
                 continue
-            one = questions.get((event.stream, str(event.data.get("permissionId"))))
+            one = questions.get((notice.stream, notice.permission_id))
             if one is None or stored.seq < one.seq:
                 continue
-            found[_key(one)] = _with_notice(found.get(_key(one)), event, event.data)
+            found[_key(one)] = _with_notice(found.get(_key(one)), notice)
         return found
 
 
-def _with_notice(known: Given | None, event: Notice, data: dict[str, Any]) -> Given:
-    outcome, by = str(data.get("outcome") or ""), str(data.get("by") or "")
-    if known is None or event.code == "answer":
-        known = Given(outcome, by, event.ts, is_delivered=False, failure="")
-    if event.code == "answer-delivered":
+def _with_notice(known: Given | None, notice: DisplayNotice) -> Given:
+    if known is None or notice.code == "answer":
+        known = Given(notice.outcome or "", notice.by or "", notice.ts, is_delivered=False, failure="")
+    if notice.code == "answer-delivered":
         return known._replace(is_delivered=True, failure="")
-    if event.code == "answer-failed":
-        return known._replace(failure=str(data.get("reason") or event.text))
+    if notice.code == "answer-failed":
+        return known._replace(failure=notice.reason or notice.text)
     return known
 
 

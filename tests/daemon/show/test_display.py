@@ -52,6 +52,8 @@ LISTED = "List " + "x" * 35
 HALF = {"text": "50%"}
 VIEW = {"origin": "rewriter", "text": "one line"}
 NOTICE = {"kind": "notice", "code": "turn", "text": "x"}
+ANSWER = {"outcome": "allowed", "by": "me", "reason": "gone"}
+RETRY = {"level": "info", "code": "retry"}
 HAPPY = {"_happy": {"v": 2}, "_raw": {"title": "x"}}
 
 
@@ -287,6 +289,27 @@ QUESTIONS = [
             },
         ),
         ("notice", {"level": "info", "code": "hook", "text": "x"}, NOTICE | {"level": "info", "code": "hook"}),
+        (
+            "notice",
+            {
+                "level": "warning",
+                "code": "answer-failed",
+                "text": "x",
+                "data": {"permissionId": "p", **ANSWER, "seq": 1},
+            },
+            NOTICE | {"level": "warning", "code": "answer-failed", "permissionId": "p"} | ANSWER,
+        ),
+        (
+            "notice",
+            {
+                "level": "info",
+                "code": "send-accepted",
+                "text": "x",
+                "data": {"sendId": "a", "what": "prompt", "by": "me"},
+            },
+            NOTICE | {"level": "info", "code": "send-accepted", "sendId": "a", "by": "me"},
+        ),
+        ("notice", {"level": "info", "code": "retry", "text": "x", "data": {"by": "me"}}, NOTICE | RETRY),
         ("turn", {"state": "failed", "reason": "limit"}, NOTICE | FAILED),
         (
             "turn",
