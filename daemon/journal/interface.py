@@ -21,7 +21,6 @@ import msgspec
 
 from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.system.clock import iso_time
-from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.answers import Outcome
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.protocol.answers import ForAgent
@@ -31,8 +30,6 @@ from tooltap.protocol.frames import ChangedFilesRequest, UsageRequest
 from tooltap.protocol.inputs import Input
 from tooltap.protocol.replies import ChangedFilesResult, StreamState, UsageResult
 from tooltap.protocol.stats import RetentionStatistics, Statistics
-
-_log = get_logger("journal")
 
 Role: TypeAlias = Literal["owner", "guest"]
 """The role of a stream in a session. `owner`: it reports everything; `guest`: only events that the owner, a session
@@ -590,11 +587,14 @@ class Journal(ABC):
 
     def _say_removed(self, removed: RetentionStatistics) -> None:
         """Log what a run of retention has removed; nothing if that is nothing."""
+        from tooltap.daemon.system.logs import get_logger  # commands that only name a journal need no logs
+
+        log = get_logger("journal")
         for setting, one in (("retention_days", removed.age), ("retention_bytes", removed.size)):
             if one.at is not None:
                 times = {"oldest": iso_time(one.oldest), "newest": iso_time(one.newest)}
                 figures = {name: getattr(one, name) for name in ("sessions", "events", "bodies", "bytes")}
-                _log.info("retention has removed events or output bodies", setting=setting, **figures, **times)
+                log.info("retention has removed events or output bodies", setting=setting, **figures, **times)
 
     @abstractmethod
     async def forget_expired(self, stream: str) -> bool:

@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, TypeVar
 
 from tooltap.daemon.journal.sqlite.tables import row_sum
-from tooltap.daemon.system.logs import get_logger
 
 CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
 UNREADABLE = CORRUPT | {sqlite3.SQLITE_IOERR}
@@ -19,8 +18,6 @@ MOST_NAMED = 10_000
 T = TypeVar("T")
 Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """Parameters of a statement."""
-
-_log = get_logger("journal")
 
 
 def is_corrupt(error: Exception) -> bool:
@@ -80,7 +77,11 @@ class Damages:
             self._named.add(key)
         self.found += 1
         self.by_table[table] += 1
-        _log.error("a part of the journal is damaged", table=table, row=str(name)[:200])
+        from tooltap.daemon.system.logs import (
+            get_logger,
+        )  # the doctor, which tells damage from other errors, has no log
+
+        get_logger("journal").error("a part of the journal is damaged", table=table, row=str(name)[:200])
 
     def is_intact(self, table: str, values: Sequence[Any], checksum: object) -> bool:
         """Verify a row, and count it if it is damaged."""

@@ -84,13 +84,14 @@ STREAMS["tooltap-trace"] = traced
 def lines(dialect: str, number: int) -> Iterator[Line]:
     endless = STREAMS[dialect]() if dialect in STREAMS else repeated(dialect)
     for value in itertools.islice(endless, number):
-        yield Line(orjson.dumps(value))
+        yield Line(value if isinstance(value, bytes) else orjson.dumps(value))
 
 
 def repeated(dialect: str) -> Iterator[Any]:
-    """Repeat the dialect's recordings without end, each time with new ids."""
+    """Repeat the dialect's recordings without end, each time with new ids. Lines that are not JSON stay as they are."""
     files = sorted((FIXTURES / dialect).glob("*/*.jsonl"))
-    values = [orjson.loads(line) for file in files for line in file.read_bytes().splitlines() if line]
+    lines = [line for file in files for line in file.read_bytes().splitlines() if line]
+    values = [orjson.loads(line) if line.startswith((b"{", b"[")) else line for line in lines]
     for n in itertools.count():
         yield from (with_new_ids(value, f"-{n}") for value in values)
 
