@@ -47,15 +47,13 @@ def _is_openai_responses(value: dict[str, Any]) -> bool:
     return value.keys() >= {"model", "input"} and not value.keys().isdisjoint(_REQUEST_KEYS)
 
 
-PRODUCT = "OpenAI"
-
-
 def _is_agents(value: dict[str, Any]) -> bool:
     if value.get("type") == "raw_response_event":
         return isinstance(value.get("data"), dict)
     return value.get("type") == "run_item_stream_event" and isinstance(value.get("item"), dict)
 
 
+PRODUCT = "OpenAI"
 LISTED_AS = "OpenAI-compatible servers"
 
 DIALECTS = (
