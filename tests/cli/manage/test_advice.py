@@ -289,8 +289,8 @@ def test_unreadable_session_files_are_read_again(home: Path, number: int, owner:
     with DaemonProcess(home, "--follow", "claude", within=WITHOUT_RIGHTS, **often) as daemon:
         daemon.wait_ready()
         with daemon.connect() as wire:
-            while len(said := wire.ask("stats")["following"]["unreadable"]) < number:
-                pass
+            until(lambda: len(wire.ask("stats")["following"]["unreadable"]) == number)
+            said = wire.ask("stats")["following"]["unreadable"]
         reason = "Permission denied" if owner == "own" else "it belongs to another user"
         [found] = unreadable("--socket", daemon.path)
         [command] = re.findall(r"^Run (?:sudo )?(.+?); until then, ", found["advice"])
@@ -301,8 +301,8 @@ def test_unreadable_session_files_are_read_again(home: Path, number: int, owner:
         assert found["text"] == f"cannot read {what}: {reason}"
         assert unreadable("--socket", daemon.path) == []
         with daemon.connect() as wire:
-            while (stats := wire.ask("stats"))["following"]["unreadable"] or not stats["perStream"]:
-                pass  # the others are copies
+            until(lambda: not wire.ask("stats")["following"]["unreadable"])
+            until(lambda: bool(wire.ask("stats")["perStream"]))  # the others are copies
         daemon.process.terminate()
         assert daemon.wait() == 0
         assert sum(one["event"] == "cannot be followed" for one in daemon.log) == number
