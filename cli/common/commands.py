@@ -36,6 +36,21 @@ class Command(click.Command):
         super().__init__(*arguments, **options)
         self.examples = examples
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            meant = " or ".join(self._options_with(error.option_name.lstrip("-")))
+            if not meant:
+                raise
+            raise click.UsageError(f"No such option {error.option_name!r}; did you mean {meant}?", ctx) from None
+
+    def _options_with(self, value: str) -> Iterator[str]:
+        """Yield the options that have such a value, with it: `--outcome failed`."""
+        for one in self.params:
+            if isinstance(one, click.Option) and isinstance(one.type, click.Choice) and value in one.type.choices:
+                yield f"`{max(one.opts, key=len)} {value}`"
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
         with formatter.section("Examples"):

@@ -44,6 +44,8 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         ("tail --kind tool-calls", "did you mean 'tool-call'?"),
         ("tail --kind bogus", "known are session, turn, message"),
         ("normalize --dialect claud-stream x", "did you mean 'claude-stream' or"),
+        ("calls --failed", "No such option '--failed'; did you mean `--outcome failed`?"),
+        ("search greet --failed", "did you mean `--state failed` or `--outcome failed`?"),
         ("schema --format markdwn", "did you mean 'markdown'"),
         ("completion fsh", "did you mean 'fish'"),
     ],
