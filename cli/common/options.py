@@ -85,5 +85,5 @@ def name_hint(filters: dict[str, tuple[str, ...]]) -> str:
         "tool": set(KNOWN_TOOLS),
         "provider": {agent.provider or name for name, agent in agents().items()},
     }
-    hints = (did_you_mean(value, known[name]) for name in known for value in filters[name] if value not in known[name])
-    return next(filter(None, hints), "")
+    unknown = ((name, one) for name in known for one in filters.get(name, ()) if one not in known[name])
+    return next(filter(None, (did_you_mean(one, known[name]) for name, one in unknown)), "")

@@ -13,6 +13,7 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
 from tooltap.cli.common.filters import agent_option, json_option, limit_option, project_option, time_options
+from tooltap.cli.common.options import name_hint
 from tooltap.cli.common.printing import (
     at_terminal,
     binary_output,
@@ -28,14 +29,14 @@ from tooltap.cli.common.printing import (
     warn,
 )
 from tooltap.cli.read.changed_files import print_changed_files
-from tooltap.cli.read.sessions import UnknownSessionError, find_projects, find_session
+from tooltap.cli.read.sessions import NO_EVENTS, UnknownSessionError, find_projects, find_session
 from tooltap.daemon.formats import counted
 from tooltap.daemon.system.sanitize import encodable
 
 STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
 LETTERS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R"}
 OMITTED = {"binary": "is binary", "large": "is too large to be compared"}
-NO_FILES = "according to their events, no sessions changed such files"
+NO_FILES = "according to their events, no sessions changed any files"
 ORDERS = ("changes", "lines", "time")
 MAX_PATH = 500
 """Code points of a path that are printed."""
@@ -103,7 +104,7 @@ def command(
         if found["files"]:
             print_changed_files(found)
         else:
-            warn(NO_FILES)
+            warn(_why_none(socket, filters, agent))
         if uncounted := found.get("uncounted"):
             sessions = counted(uncounted, "session")
             warn(
@@ -128,6 +129,16 @@ def command(
         _print_diff(found["file"])
     else:
         _print_list(found)
+
+
+def _why_none(socket: Path | None, filters: dict[str, Any], agent: tuple[str, ...]) -> str:
+    if not request(socket, "sessions", limit=1, empty=True)["sessions"]:
+        return NO_EVENTS
+    total = request(socket, "changed-files", limit=1)["total"] if filters else 0
+    if not total:
+        return NO_FILES
+    there = f"without them there are {counted(total, 'file')}{name_hint({'provider': agent})}"
+    return f"according to their events, no sessions changed files that match these filters; {there}"
 
 
 def _print_list(found: dict[str, Any]) -> None:

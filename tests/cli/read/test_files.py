@@ -12,9 +12,11 @@ import pytest
 
 from tests.cli.command import here, sentence
 from tests.cli.hostile.runs import on_a_terminal
+from tests.daemon.events import commit, event
 from tests.daemon.running import Running, running
 from tests.normalizers.reading import FIXTURES
 from tests.programs import require
+from tooltap.protocol.events import SessionEvent
 
 EDIT = FIXTURES / "claude-stream/claude-code-2.1.330/edit.jsonl"
 EDITED = "f3bd2604"
@@ -163,9 +165,22 @@ def test_files_are_chosen_by_options(daemon: Running) -> None:
 
 
 def test_no_files_are_one_sentence(daemon: Running) -> None:
-    finished = here("files", "--socket", daemon.path, "--file", "nothing-like-it")
+    finished = here("files", "--socket", daemon.path, "--agent", "claud", "--file", "nothing-like-it")
     assert finished.returncode == 0
-    assert sentence(finished) == "according to their events, no sessions changed such files"
+    there = len(json.loads(files(daemon, "--json"))["files"])
+    assert sentence(finished) == (
+        "according to their events, no sessions changed files that match these filters; without them there are "
+        f"{there} files; did you mean 'claude'?"
+    )
+
+
+def test_a_journal_without_files_says_what_fills_it(tmp_path: Path) -> None:
+    with running(tmp_path) as empty:
+        assert sentence(here("files", "--socket", empty.path)).startswith("the journal has no events yet; `tooltap up`")
+        empty.commit(commit(event(SessionEvent, "s", state="started", session="s"), stream="s"))
+        for words in ((), ("--since", "1d")):
+            finished = here("files", "--socket", empty.path, *words)
+            assert sentence(finished) == "according to their events, no sessions changed any files"
 
 
 def test_options_for_all_sessions_are_refused_for_one(daemon: Running) -> None:
