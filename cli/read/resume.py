@@ -53,7 +53,8 @@ def command(session: str, fork: bool, only_print: bool, socket: Path | None) -> 
         raise click.ClickException(f"the folder of session {short(row['session'])} is not known")
     program = shutil.which(words[0])
     if program is None:
-        raise NotStartedError(f"{words[0]} is not installed here: it is not in PATH")
+        elsewhere = f"where it is, run `{in_shell(words, folder)}`"
+        raise NotStartedError(f"{words[0]} is not installed here: it is not in PATH; {elsewhere}")
     try:
         os.chdir(folder)
     except OSError as error:
