@@ -40,8 +40,10 @@ def install(agents: tuple[str, ...], yes: bool) -> int:
     """
     from tooltap.daemon.taps.hooks.settings import SettingsError
 
-    changes = []
-    for one in _settings(agents):
+    changes, settings = [], _settings(agents)
+    if not any(one.is_found for one in settings):
+        raise click.ClickException(f"found neither the program nor the settings of {_or(settings)}")
+    for one in settings:
         if not one.is_found:
             if agents:
                 warn(f"{one.agent} is not found")
@@ -97,6 +99,11 @@ def _settings(agents: tuple[str, ...]) -> list[HookSettings]:
     is_script = script.name == "tooltap" and os.access(script, os.X_OK)
     program = (str(script),) if is_script else (sys.executable, "-m", "tooltap.cli")
     return hook_settings(agents, program, os.environ, Path.home())
+
+
+def _or(settings: list[HookSettings]) -> str:
+    *others, last = (one.agent for one in settings)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _remarks(one: HookSettings) -> list[str]:

@@ -75,11 +75,25 @@ def test_installed_command_runs_this_program(home: Path) -> None:
 
 
 def test_agent_that_is_not_there_gets_no_settings(home: Path) -> None:
-    finished = here("hooks", "install", "codex", "--yes")
+    finished = here("hooks", "install", "codex", "claude", "--yes")
 
     assert finished.returncode == 0
     assert sentence(finished) == "codex is not found"
     assert not (home / ".codex").exists()
+
+
+@pytest.mark.parametrize(("words", "named"), [((), "claude, codex, copilot, gemini or qwen"), (("codex",), "codex")])
+def test_nothing_is_called_installed_where_there_is_no_agent(
+    words: tuple[str, ...], named: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.setenv("HOME", str(empty))
+    finished = here("hooks", "install", *words, "--yes")
+
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert sentence(finished) == f"found neither the program nor the settings of {named}"
+    assert list(empty.iterdir()) == []
 
 
 def test_file_that_cannot_be_read_is_refused_in_a_sentence(home: Path) -> None:
