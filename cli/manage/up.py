@@ -318,11 +318,13 @@ def describe(progress: Progress, *, live: bool) -> str:
     parts += [f"{progress.waiting} waiting for you"] if progress.waiting else []
     parts += [f"{progress.events:,.0f} events/s"] if live and progress.events else []
     if (backfill := progress.backfill) is not None:
-        if not backfill["complete"]:
-            share = f" ({100 * backfill['bytesDone'] // backfill['bytes']} %)" if backfill["bytes"] else ""
-            files = f"{backfill['filesDone']} of {counted(backfill['files'], 'stored file')} read{share}"
-            parts.append(files if backfill["files"] else "looking for stored sessions")
-        elif backfill["files"] or progress.sessions:
+        if backfill["files"]:
+            is_partial = not backfill["complete"] and backfill["bytes"]
+            share = f" ({100 * backfill['bytesDone'] // backfill['bytes']} %)" if is_partial else ""
+            parts.append(f"{backfill['filesDone']} of {counted(backfill['files'], 'stored file')} read{share}")
+        elif not backfill["complete"]:
+            parts.append("looking for stored sessions")
+        elif progress.sessions:
             parts.append("all stored sessions read")
     parts += [short(progress.problem)] if progress.problem else []
     return " · ".join(parts)

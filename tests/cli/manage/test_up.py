@@ -90,7 +90,7 @@ class Terminal:
 def test_it_starts_and_joins(tmp_path: Path) -> None:
     home = fill(tmp_path / "home", stored(FIXTURES), 3)
     first = Terminal(home, "--no-open")
-    first.until(r"3 sessions · .*all stored sessions read")
+    first.until(r"3 sessions · .*3 of 3 stored files read")
     [link] = re.findall(r"page: (http://127\.0\.0\.1:\d+)/#login=[\w-]{30,}\r\n", first.shown)
 
     statistics = ask("stats", path=home.socket)
@@ -256,7 +256,7 @@ def test_browser_opens_where_somebody_sees_it(
 
 
 BACKFILL = {"files": 8, "filesDone": 2, "bytes": 200, "bytesDone": 50, "complete": False}
-DONE = {**BACKFILL, "complete": True}
+DONE = {**BACKFILL, "filesDone": 8, "bytesDone": 200, "complete": True}
 NOTHING = {**DONE, "files": 0}
 LISTING = {**NOTHING, "complete": False}
 
@@ -269,7 +269,7 @@ LISTING = {**NOTHING, "complete": False}
         (Progress(3, 0, 1, 1.5, None, None), False, "3 sessions · 1 waiting for you"),
         (Progress(3, 0, 0, 9.0, BACKFILL, None), False, "3 sessions · 2 of 8 stored files read (25 %)"),
         (Progress(3, 0, 0, 0.0, LISTING, None), False, "3 sessions · looking for stored sessions"),
-        (Progress(3, 0, 0, 0.0, DONE, "disk full"), False, "3 sessions · all stored sessions read · disk full"),
+        (Progress(3, 0, 0, 0.0, DONE, "disk full"), False, "3 sessions · 8 of 8 stored files read · disk full"),
         (Progress(3, 0, 0, 0.0, NOTHING, None), False, "3 sessions · all stored sessions read"),
         (Progress(0, 0, 0, 0.0, NOTHING, None), False, "0 sessions"),
     ],
