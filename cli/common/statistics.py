@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 FIGURES = ("lines", "withEvents", "unparsed", "events", "bytes", "repaired")
 MAX_SPOOL = 500
 """Maximum length of the sentence about one spool or one problem, in code points."""
+MAX_UNREADABLE = 5
+"""How many session files that cannot be read are named."""
 MAX_VERSION = 40
 """Code points of a version, or of the id of a journal."""
 MAX_NAMES = 40
@@ -118,8 +120,11 @@ def describe_daemon(statistics: dict[str, Any]) -> list[str]:
         files = counted(following["files"], "file")
         states = f"{following['open']} open, {following['waiting']} waiting"
         lines.append(f"following: {files}, {states}{_backfill(following)}")
-        for path, reason in list(following.get("unreadable", {}).items())[:5]:
+        unreadable = following.get("unreadable", {})
+        for path, reason in list(unreadable.items())[:MAX_UNREADABLE]:
             lines.append(f"  cannot be read: {short(path, MAX_SPOOL)}: {short(reason, MAX_SPOOL)}")
+        if (more := len(unreadable) - MAX_UNREADABLE) > 0:
+            lines.append(f"  cannot be read: at least {counted(more, 'other file')}")
     if (web := statistics.get("web")) is not None:
         lines.append(f"web: {web['url']}, {counted(web['connections'], 'connection')}, {web['feeds']} live")
     if trace is not None:

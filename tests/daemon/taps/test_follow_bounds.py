@@ -18,6 +18,7 @@ from typing import Any, Self
 import pytest
 from structlog.testing import capture_logs
 
+from tests.cli.command import here
 from tests.daemon.running import TIMEOUT, Running, running
 from tests.daemon.taps.following import (
     CLAUDE,
@@ -31,8 +32,10 @@ from tests.daemon.taps.following import (
     named,
     prompt_line,
 )
+from tooltap.cli.common.statistics import MAX_UNREADABLE
 from tooltap.daemon.taps.follow import stores
 from tooltap.daemon.taps.follow import watch as follow_watch
+from tooltap.daemon.taps.follow.follower import UNREADABLE_LISTED
 from tooltap.daemon.taps.follow.notify import Asked, Changes, Inotify, Notifier
 from tooltap.daemon.taps.follow.stores import Found, Root
 from tooltap.daemon.taps.follow.watch import Listed, Watcher
@@ -254,6 +257,35 @@ def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypa
         | {"area": "follow"}
     ]
     assert stats["following"]["open"] == 3
+
+
+def test_many_unreadable_files_are_named_up_to_a_limit(
+    projects: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is simulated, because tests may run as root. Files that can be read are followed beside them."""
+    unreadable = [projects / f"unreadable-{one}.jsonl" for one in range(UNREADABLE_LISTED + 3)]
+
+    def read_head(place: str, limit: int) -> tuple[bytes, int]:
+        if Path(place) in unreadable:
+            raise PermissionError(13, "Permission denied", place)
+        return stores.read_head(place, limit)
+
+    monkeypatch.setattr(stores.Files, "head", staticmethod(read_head))
+    for path in unreadable:
+        append(path, fresh())
+    append(projects / "readable.jsonl", fresh())
+    with capture_logs() as log, following(tmp_path) as daemon:
+        stats = wait(
+            daemon,
+            lambda stats: len(warnings(log)) == len(unreadable) and len(stats["perStream"]) == 1,
+        )
+        printed = here("stats", "--socket", daemon.path).stdout.decode()
+
+    assert len(stats["following"]["unreadable"]) == UNREADABLE_LISTED
+    assert {*stats["following"]["unreadable"]} < {*map(str, unreadable)}
+    assert {*stats["following"]["unreadable"].values()} == {"Permission denied"}
+    assert printed.count("  cannot be read: /") == MAX_UNREADABLE
+    assert f"  cannot be read: at least {UNREADABLE_LISTED - MAX_UNREADABLE} other files\n" in printed
 
 
 def test_folder_above_the_limit_of_watches_is_polled(
