@@ -103,7 +103,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     max_connections: Positive = 2_048
     max_streams: Positive = 20_000
-    """Streams that have not ended; one more is refused."""
+    """Streams of publishers that have not ended; one more is refused."""
     suspend_timeout: Seconds = 900.0
     """A suspended stream is closed after this long."""
     settle_timeout: Seconds = 3.0

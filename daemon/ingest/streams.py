@@ -91,12 +91,13 @@ class Streams:
     """The streams being published.
 
     `tasks` runs the commits, which outlive their connections. `snapshot_bytes`: a tail longer than this is replaced by
-    a snapshot. `max_streams`: limit of streams that have not ended; beyond it, a new one is refused. `drift` observes
-    all lines. `policy`: how results are shown. `missing_views` makes the missing views of a resumed stream. `agents`
-    returns the names of agents that are followed or about to be tapped. `display_patience`: seconds for which events of
-    display servers wait for agents' results (`sessions/joining.py`). `settle_seconds`: silence after which a stream is
-    settled, while `run_settling` runs. `masks`: mask secrets. The other options are those
-    of `Setting`."""
+    a snapshot. `max_streams`: limit of publishers' streams that have not ended; beyond it, a new one is refused.
+    `drift` observes all lines. `policy`: how results are shown. `missing_views` makes the missing views of a resumed
+    stream. `agents` returns the names of agents that are followed or about to be tapped. `display_patience`: seconds
+    for which events of display servers wait for agents' results (`sessions/joining.py`). `settle_seconds`: silence
+    after which a stream is settled, while `run_settling` runs. `masks`: mask secrets. The other options are those of
+    `Setting`.
+    """
 
     def __init__(
         self,
@@ -184,11 +185,12 @@ class Streams:
         )
 
     async def open(
-        self, request: Ingest, send: Callable[[DaemonFrame], None], *, commits: bool = True
+        self, request: Ingest, send: Callable[[DaemonFrame], None], *, followed: bool = False
     ) -> IngestConnection:
         """Start, resume or take over a stream; `ingesting` is the first frame sent. The caller feeds it what it
-        receives, and must `finish` it whatever happens. `commits`: see `IngestConnection.start`. Raises `FrameError`
-        and `JournalError`."""
+        receives, and must `finish` it whatever happens. `followed`: it is of a session file that is followed; however
+        many there are, none is refused, and that it is open is committed with its first lines. Raises `FrameError` and
+        `JournalError`."""
         stream = request.stream or secrets.token_hex(8)
         async with self._lock(stream):
             owner = self.connections.get(stream)
@@ -197,8 +199,10 @@ class Streams:
                 await owner.supersede()
                 stored = await self._load(stream, request)
             if stored is None:
-                await self._check_room(stream)
+                if not followed:
+                    await self._check_room(stream)
                 live = self._new(stream, request)
+                live.info.followed = followed
             else:
                 live = await self._resume(stored)
                 if stored.info.rewriting and self._missing_views is not None:
@@ -208,7 +212,7 @@ class Streams:
             send(ingesting(live, new=stored is None))
             connection = IngestConnection(live, request, send, self._setting)
             self.connections[stream] = connection
-            connection.start(commits=commits)
+            connection.start(commits=not followed)
             return connection
 
     async def end(self, stream: str) -> Statistics:
@@ -482,7 +486,7 @@ class Streams:
 
     async def _check_room(self, stream: str) -> None:
         """Check that one more stream is allowed. Raises `FrameError`."""
-        if await self._journal.count_streams("open", "suspended") >= self._max_streams:
+        if await self._journal.count_streams("open", "suspended", followed=False) >= self._max_streams:
             raise FrameError(
                 "too-many-streams", f"stream {stream} is refused: {self._max_streams} streams have not ended; end some"
             )

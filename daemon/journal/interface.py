@@ -496,7 +496,9 @@ class Journal(ABC):
         return [msgspec.convert(one, FilePosition, from_attributes=True) for one in await self.streams()]
 
     @abstractmethod
-    async def count_streams(self, *states: StreamState) -> int: ...
+    async def count_streams(self, *states: StreamState, followed: bool | None = None) -> int:
+        """How many streams are in one of these states. `followed`: count only those of followed session files, or only
+        others."""
 
     async def abandoned(self, before: int) -> list[str]:
         """Streams that have not ended, have had no commit since `before` (ms since the epoch), and that no other daemon

@@ -138,9 +138,9 @@ class NatsJournal(Journal):
         self._feed: Feed | None = None
         self._unconfirmed: dict[str, Commit] = {}
         """Commit id -> own commit that the feed has not delivered yet."""
-        self._states: dict[str, StreamState] = {}
-        """Stream -> state, for streams that this daemon has committed to: all that have not ended, and some that
-        have."""
+        self._states: dict[str, tuple[StreamState, bool]] = {}
+        """Stream -> state, and whether it is of a followed file: all streams that this daemon has committed to and that
+        have not ended, and some that have."""
         self._resets = 0
         self._holes_counted_on = 0
         """Number of the connection on which deleted messages were last counted."""
@@ -352,7 +352,7 @@ class NatsJournal(Journal):
     def _count(self, info: StreamInfo) -> None:
         """Remember the stream's state; if there are too many, ended streams are not kept."""
         self._states.pop(info.stream, None)
-        self._states[info.stream] = info.state
+        self._states[info.stream] = info.state, info.followed
         if len(self._states) > STREAMS_IN_MEMORY and info.state == "ended":
             del self._states[info.stream]
 
@@ -392,9 +392,9 @@ class NatsJournal(Journal):
             self._state.change(loaded.own)
         return loaded.stored
 
-    async def count_streams(self, *states: StreamState) -> int:
+    async def count_streams(self, *states: StreamState, followed: bool | None = None) -> int:
         """Count only streams that this daemon has committed to: each daemon has its own limit of streams."""
-        return sum(state in states for state in self._states.values())
+        return sum(state in states and followed in (None, is_file) for state, is_file in self._states.values())
 
     async def suspend_all(self) -> int:
         """Write nothing: streams of a dead daemon are read as suspended. Only brings rows of earlier daemons up to

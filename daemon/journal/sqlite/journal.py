@@ -464,8 +464,8 @@ class SqliteJournal(Journal):
     async def file_positions(self) -> list[FilePosition]:
         return await self._query(streams.file_positions, self._damages)
 
-    async def count_streams(self, *states: StreamState) -> int:
-        return await self._query(streams.count_streams, states, self._damages)
+    async def count_streams(self, *states: StreamState, followed: bool | None = None) -> int:
+        return await self._query(streams.count_streams, states, followed, self._damages)
 
     async def streams_of(self, session: str) -> list[StreamInfo]:
         return await self._query(streams.streams_of, session, self._damages)

@@ -233,7 +233,11 @@ def _known(connection: sqlite3.Connection, name: object, damages: Damages) -> St
     return None if loaded is None else loaded.stored.info
 
 
-def count_streams(connection: sqlite3.Connection, states: tuple[StreamState, ...], damages: Damages) -> int:
-    marks = ",".join("?" * len(states))
-    rows = damages.rows(connection, "streams", f"SELECT count(*) FROM streams{{}} WHERE state IN ({marks})", states)
+def count_streams(
+    connection: sqlite3.Connection, states: tuple[StreamState, ...], followed: bool | None, damages: Damages
+) -> int:
+    wanted = f"state IN ({','.join('?' * len(states))})"
+    if followed is not None:
+        wanted += f" AND followed={followed:d}"
+    rows = damages.rows(connection, "streams", f"SELECT count(*) FROM streams{{}} WHERE {wanted}", states)
     return int(rows[0][0]) if rows else 0

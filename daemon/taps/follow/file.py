@@ -192,12 +192,11 @@ async def open_file(
         if isinstance(frame, ErrorFrame):
             failed(frame)
 
-    ingest = await setting.streams.open(request, send, commits=False)  # its first lines follow at once
+    ingest = await setting.streams.open(request, send, followed=True)
     if info is None:
         has_copies = isinstance(reader, Database) and reader.older(path) is not None  # lines of before it existed
         ingest.live.info.missing_at = None if has_copies else seen.absent
         ingest.live.info.last_reported_ts = -1
-        ingest.live.info.followed = True
         ingest.live.info.copied = copied
     ingest.live.info.path = as_text(path)
     if not is_document(path):

@@ -305,4 +305,7 @@ async def test_restart_suspends_open_streams(path: Path) -> None:
     ]
     assert [one.stream for one in await journal.streams(limit=1)] == ["a"]
     assert (await journal.count_streams("ended"), await journal.count_streams("open", "suspended")) == (1, 2)
+    await journal.commit(commit(stream="d", state="suspended", followed=True))
+    assert await journal.count_streams("suspended", followed=True) == 1
+    assert await journal.count_streams("open", "suspended", followed=False) == 2
     await journal.close()

@@ -327,6 +327,9 @@ async def test_streams_of_all_daemons_are_listed_but_own_counted(nats_place: Nat
         assert [info.stream for info in await other.streams_of("t")] == ["later"]
         assert await one.count_streams("open", "suspended") == 2
         assert await other.count_streams("open", "suspended") == 1
+        await other.commit(commit(stream="file", state="suspended", followed=True))
+        assert await other.count_streams("open", "suspended", followed=True) == 1
+        assert await other.count_streams("open", "suspended", followed=False) == 1
 
 
 async def test_output_that_another_daemon_has_stored_again(nats_place: NatsPlace) -> None:

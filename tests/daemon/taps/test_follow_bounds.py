@@ -19,6 +19,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.cli.command import here
+from tests.daemon.publishing import tapped
 from tests.daemon.running import TIMEOUT, Running, running
 from tests.daemon.taps.following import (
     CLAUDE,
@@ -257,6 +258,21 @@ def test_unreadable_file_is_one_warning(projects: Path, tmp_path: Path, monkeypa
         | {"area": "follow"}
     ]
     assert stats["following"]["open"] == 3
+
+
+def test_session_files_are_not_limited_like_streams_of_taps(projects: Path, tmp_path: Path) -> None:
+    """A tap finds room beside them, and the limit holds for the next one."""
+    for number in range(3):
+        append(projects / f"{number}.jsonl", named(fresh(), number))
+    with following(tmp_path, {"max_streams": 1}) as daemon:
+        wait(daemon, lambda stats: len(stats["perStream"]) == 3)
+        for stream, answer in (("tap", "ingesting"), ("next", "error")):
+            with daemon.connect() as tap:
+                tap.send("ingest", stream=stream, dialect="claude-stream", framing="tapped")
+                assert tap.read()["op"] == answer
+                if answer == "ingesting":
+                    tap.socket.sendall(tapped({"type": "unknown"}))
+                    tap.until("ack")
 
 
 def test_many_unreadable_files_are_named_up_to_a_limit(
