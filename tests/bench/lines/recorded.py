@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from tests.bench.harness import ROOT
+from tooltap.normalizers.catalog.registry import dialects
 from tooltap.testing import Line, read_recording
 
 __all__ = ["FIXTURES", "Recorded", "amount", "enough", "golden_records", "recordings", "renewed"]
@@ -51,10 +52,12 @@ class Golden(msgspec.Struct):
 
 
 def recordings(captures: Sequence[Path]) -> Iterator[Recorded]:
-    """Yield the recordings in the manifest.json of each folder; without folders, the fixtures. Raises `OSError` or
-    `msgspec.DecodeError`."""
+    """Yield the recordings of known dialects in the manifest.json of each folder; without folders, the fixtures. Raises
+    `OSError` or `msgspec.DecodeError`."""
+    known = frozenset(dialects())
     for folder in captures:
-        for row in msgspec.json.decode((folder / "manifest.json").read_bytes(), type=list[Row]):
+        rows = msgspec.json.decode((folder / "manifest.json").read_bytes(), type=list[Row])
+        for row in (one for one in rows if one.dialect in known):
             yield Recorded(row.dialect, row.provider, read_recording((folder / row.file).read_bytes()))
     if captures:
         return
