@@ -27,7 +27,7 @@ from tooltap.daemon.ingest.answering import Answering
 from tooltap.daemon.ingest.drift_findings import Findings
 from tooltap.daemon.ingest.offload import HUGE_BYTES, LONG_BYTES, Offload
 from tooltap.daemon.ingest.streams import DISPLAY_PATIENCE, SNAPSHOT_BYTES, Streams
-from tooltap.daemon.journal.interface import Journal, JournalError
+from tooltap.daemon.journal.interface import Journal, JournalError, StreamInfo
 from tooltap.daemon.journal.open import open_journal
 from tooltap.daemon.notifications.notifier import Notifier
 from tooltap.daemon.search.search import Search, place_of_index
@@ -219,13 +219,13 @@ class Daemon:
         """The part `following` of the reply to `stats`; empty if nothing is followed."""
         return {} if self._follower is None else {"following": msgspec.to_builtins(self._follower.statistics())}
 
-    async def statistics(self) -> dict[str, Any]:
-        """The reply to `stats`."""
+    async def statistics(self, *, with_streams: bool = True) -> dict[str, Any]:
+        """The reply to `stats`. `with_streams`: with `perStream`."""
         journal, hub = self.journal, self.hub
         problem = journal.problem or self._streams.trouble.problem
         # First: if the follower is idle, everything it has read is in the journal.
         following = self._following_statistics()
-        streams = await journal.streams(limit=STREAMS_LISTED)
+        streams = await journal.streams(limit=STREAMS_LISTED) if with_streams else []
         if not journal.problem:
             await self._findings.store()
         return {
@@ -244,9 +244,7 @@ class Daemon:
                 **journal.statistics(),
             },
             "streams": {state: await journal.count_streams(state) for state in get_args(StreamState)},
-            "perStream": [
-                {"state": one.state, "updated": one.updated, **msgspec.to_builtins(one.statistics)} for one in streams
-            ],
+            **({"perStream": [_of_stream(one) for one in streams]} if with_streams else {}),
             "connections": {
                 "open": self.server.connections,
                 "publishing": len(self._streams.connections),
@@ -480,6 +478,10 @@ async def _repeat(period: float, work: Callable[[], Awaitable[None] | None]) -> 
         except Exception as error:
             faults.note("periodic work failed", place_of(error), error, work=_name(work))
         await anyio.sleep(period)
+
+
+def _of_stream(info: StreamInfo) -> dict[str, Any]:
+    return {"state": info.state, "updated": info.updated, **msgspec.to_builtins(info.statistics)}
 
 
 def _name(work: Callable[..., object]) -> str:

@@ -279,8 +279,9 @@ class StoreRequest(_Request[StoreResult], kw_only=True, tag="store"):
 class StatsRequest(_Request[dict[str, Any]], kw_only=True, tag="stats"):
     """Asks for the daemon's statistics."""
 
-    part: Literal["following"] | None = None
-    """Only this key of them: cheap enough to ask for with every other request. Default: all."""
+    part: Literal["following", "summary"] | None = None
+    """`following`: only this key of them, cheap enough to ask for with every other request. `summary`: all but
+    `perStream`. Default: all."""
 
 
 class EndRequest(_Request[Statistics], kw_only=True, tag="end"):

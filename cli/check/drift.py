@@ -98,7 +98,7 @@ def command(
         watch = _Watch(folder, silent_lines, dialect, provider, version)
         report = _watch_recordings(paths, watch, jobs)
     else:
-        report = msgspec.convert(request(socket, "stats")["drift"], Report)
+        report = msgspec.convert(request(socket, "stats", part="summary")["drift"], Report)
     if as_json:
         say_json(orjson.dumps(msgspec.to_builtins(report)))
     else:

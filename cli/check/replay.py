@@ -278,7 +278,7 @@ def _daemon_limits(socket: Path | None) -> Limits:
     from tooltap.normalizers.core.items import Limits
 
     try:
-        return msgspec.convert(request(socket, "stats")["limits"]["stream"], Limits)
+        return msgspec.convert(request(socket, "stats", part="summary")["limits"]["stream"], Limits)
     except click.ClickException as error:
         raise _ReplayError(error.message) from None
 

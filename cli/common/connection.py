@@ -167,7 +167,7 @@ def ask_web(socket: Path | None, method: str, path: str) -> Any:
 
 
 def _web(socket: Path | None) -> dict[str, Any]:
-    web: dict[str, Any] | None = request(socket, "stats").get("web")
+    web: dict[str, Any] | None = request(socket, "stats", part="summary").get("web")
     if web is None:
         raise click.ClickException("the daemon does not serve browsers; start it with: tooltap serve --web")
     return web

@@ -62,7 +62,7 @@ def _running(socket: Path | None) -> dict[str, Any] | None:
 
     with daemon_errors():
         try:
-            statistics: dict[str, Any] = ask("stats", path=socket, timeout=PATIENCE)
+            statistics: dict[str, Any] = ask("stats", path=socket, timeout=PATIENCE, part="summary")
         except NoDaemonError:
             return None
     return statistics
@@ -235,7 +235,7 @@ def show_progress(socket: Path, ended: threading.Event) -> bool:
             news.listen()
             begun = time.monotonic()
             try:
-                statistics = ask("stats", path=socket, timeout=ANSWER)
+                statistics = ask("stats", path=socket, timeout=ANSWER, part="summary")
                 # No session is before the first: the daemon counts them and estimates the cost of none.
                 sessions = ask("sessions", path=socket, timeout=ANSWER, limit=1, before=0, facets=True)
             except (ConnectError, DaemonError, DisconnectedError):

@@ -121,7 +121,7 @@ class Requests:
         outputs: OutputCache,
         search: Search,
         *,
-        statistics: Callable[[], Awaitable[dict[str, Any]]],
+        statistics: Callable[..., Awaitable[dict[str, Any]]],
         following: Callable[[], dict[str, Any]],
         end_stream: Callable[[str], Awaitable[Statistics]],
         to_agent: Callable[[str, Any, str], Awaitable[None]],
@@ -188,7 +188,9 @@ class Requests:
             case OutputRequest():
                 return await self._output(request)
             case StatsRequest():
-                return self._following() if request.part == "following" else await self._stats()
+                if request.part == "following":
+                    return self._following()
+                return await self._stats(with_streams=request.part is None)
             case EndRequest():
                 return await self._end_stream(request.stream)
             case ToAgentRequest():
@@ -330,8 +332,8 @@ class Requests:
         await self._journal.pin(request.session, pinned=request.pinned)
         return {"pinned": request.pinned}
 
-    async def _stats(self) -> dict[str, Any]:
-        statistics = await self._statistics()
+    async def _stats(self, *, with_streams: bool) -> dict[str, Any]:
+        statistics = await self._statistics(with_streams=with_streams)
         return {
             key: _fitting(value, MAX_REPLY // 4) if isinstance(value, list) else value
             for key, value in statistics.items()

@@ -75,7 +75,7 @@ def _run(folder: Path, environment: dict[str, str]) -> Run:
 
 def _browser(socket: Path) -> Browser | None:
     try:
-        web = ask("stats", path=socket)["web"]
+        web = ask("stats", path=socket, part="summary")["web"]
     except NoDaemonError:
         return None
     return Browser(web["url"], read_token(Path(web["tokenFile"])))

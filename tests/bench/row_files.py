@@ -83,7 +83,7 @@ def _until_live(home: Path) -> tuple[float, float]:
     with DaemonProcess(home, *arguments, **environment) as daemon:
         daemon.wait_ready()
         with daemon.connect() as wire:
-            while not wire.ask("stats")["following"]["backfill"]["complete"]:
+            while not wire.ask("stats", part="following")["following"]["backfill"]["complete"]:
                 time.sleep(0.05)
         spent = time.perf_counter() - begun, cpu_seconds(daemon.process.pid)
         daemon.process.terminate()

@@ -209,7 +209,7 @@ def _memory(pid: int) -> float | None:
 
 def has_read_all(socket: Path) -> bool:
     try:
-        backfill = ask("stats", path=socket, timeout=PATIENCE)["following"]["backfill"]
+        backfill = ask("stats", path=socket, timeout=PATIENCE, part="following")["following"]["backfill"]
     except NoDaemonError:
         return False
     return bool(backfill["complete"] and backfill["files"])

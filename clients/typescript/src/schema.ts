@@ -1070,8 +1070,11 @@ export interface StatsRequest {
   speaks?: string;
   /** Id of the request; the reply repeats it. */
   id?: string | number;
-  /** Only this key of them: cheap enough to ask for with every other request. Default: all. */
-  part?: "following";
+  /**
+   * `following`: only this key of them, cheap enough to ask for with every other request. `summary`: all but
+   * `perStream`. Default: all.
+   */
+  part?: "following" | "summary";
 }
 
 /** Ends a stream: open calls are closed as interrupted. Returns its statistics. */

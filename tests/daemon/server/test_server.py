@@ -315,6 +315,21 @@ def test_unended_streams_are_bounded(tmp_path: Path) -> None:
         assert publish(daemon, stream="c", framing="tapped")[1]["state"] == "new"
 
 
+def test_parts_of_the_statistics(daemon: Running) -> None:
+    """A summary does not read the streams, of which there may be many."""
+    wire, _ = publish(daemon, stream="s", framing="tapped")
+    wire.socket.sendall(tapped("x"))
+    wire.until("ack")
+    with daemon.connect() as other:
+        whole, summary = other.ask("stats"), other.ask("stats", part="summary")
+
+        assert [one["stream"] for one in whole["perStream"]] == ["s"]
+        assert summary.keys() == whole.keys() - {"perStream"}
+        assert summary["streams"] == {"open": 1, "suspended": 0, "ended": 0}
+        assert other.ask("stats", part="following") == {}
+    wire.close()
+
+
 def test_other_user_is_refused(daemon: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """The daemon is made to believe that it runs as another user."""
     monkeypatch.setattr(daemon.daemon.server, "_owner", os.geteuid() + 1)
