@@ -72,6 +72,11 @@ def read_result(
     return answer.replace(status=status, model=msgspec.UNSET)  # ACP speaks to the client, whatever the agent relays
 
 
+def decided_by_policy(use: ToolUse) -> bool:
+    """Whether the agent says why it has refused the call itself (claude-agent-acp 0.101)."""
+    return "decisionReasonType" in record(use.response)
+
+
 def printed_so_far(use: ToolUse, terminal: Terminal | None) -> dict[str, Any] | None:
     """The output of a call that ends without a result."""
     return _shell(_AnswerSources(None, None, use.running, terminal)) or None
@@ -87,8 +92,8 @@ def _read_claude(
         content = terminal.printed.head if terminal is not None else _unfence(text_of(update.get("content")) or "")
     block = {"content": content, "is_error": status_word(update.get("status")) not in (None, "completed")}
     stopped = stopping or kind in _ABORTED_KINDS
-    if block["is_error"] and "decisionReasonType" in (decision := record(use.response)):
-        return Answer(None, "denied", first_string(decision, "message", "decisionReason"))
+    if block["is_error"] and decided_by_policy(use):
+        return Answer(None, "denied", first_string(record(use.response), "message", "decisionReason"))
     answer = read_answer(name, block, use.response, {"non_execution_kind": kind}, stopped=stopped)
     if terminal is not None and terminal.exit_code is not None and isinstance(answer.value, dict):
         return answer.replace(value={"exit_code": terminal.exit_code, **answer.value})

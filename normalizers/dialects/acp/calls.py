@@ -14,7 +14,14 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import OpenCall, put
 from tooltap.normalizers.core.writer import Bodies
-from tooltap.normalizers.dialects.acp.answers import agents_stated, printed_so_far, read_result, started_task, task_end
+from tooltap.normalizers.dialects.acp.answers import (
+    agents_stated,
+    decided_by_policy,
+    printed_so_far,
+    read_result,
+    started_task,
+    task_end,
+)
 from tooltap.normalizers.dialects.acp.content import blocks, diffs, linked, text_of
 from tooltap.normalizers.dialects.acp.inputs import (
     KINDS,
@@ -317,6 +324,8 @@ class ToolCalls:
         if attachments or outputs or answer.attachments:
             answer = answer.replace(attachments=attachments or None, outputs=outputs)
         call, is_early = self._calls.get(call_id), not self._calls.is_known(call_id)
+        if answer.status == "denied" and call is not None and not call.denied and decided_by_policy(use):
+            self._parser.permissions.answer(call_id, "denied", call_id=call_id, by="policy", message=answer.error)
         skip = self._calls.answer(call_id, answer, raw=update)
         if is_early and len(_encode(update)) <= EARLY_BYTES:
             shown = [item.id for item in self._parser.items if isinstance(item, Produced)]

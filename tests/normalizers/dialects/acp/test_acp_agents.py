@@ -272,6 +272,8 @@ def test_refusal_by_the_classifier_is_denied() -> None:
 
     assert (result.status, result.is_error) == ("denied", False)
     assert answer(result.output) == {"errorMessage": decision["message"]}
+    response = only(PermissionResponse, found)
+    assert (response.call_id, response.outcome, response.by) == ("c1", "denied", "policy")
 
 
 def test_words_of_the_bridge_are_a_notice() -> None:
