@@ -22,6 +22,7 @@ from tooltap.cli.common.recordings import (
     input_files,
     input_size,
     jobs_option,
+    not_understood,
     read_chunks,
     unique,
     worker_errors,
@@ -71,7 +72,7 @@ def command(
 
     Each PATH is a file, a folder of .jsonl files, or "-" for standard input, which is also read if there is no PATH.
     Each file becomes a stream, named after the file without its extension. Recordings of tapped lines are unwrapped.
-    Lines that cannot be parsed become "unparsed" events.
+    Lines that cannot be parsed become "unparsed" events; if all lines of a file do, a sentence says so.
     """
     from tooltap.daemon.taps.stream_ids import stream_name
     from tooltap.protocol.stats import Statistics
@@ -87,10 +88,9 @@ def command(
         provider=provider,
         partials=partials,
         outputs=outputs,
-        statistics=stats or stats_json,
     )
     done: list[Statistics] = []
-    code = 0
+    failed = 0
     if STDIN in files:  # it belongs to this process, and is read as it arrives
         jobs = 1
     with (
@@ -106,11 +106,13 @@ def command(
                 advance(value)
             elif isinstance(value, Statistics):
                 done.append(value)
-            elif value is not None:
+                if value.unparsed and not value.with_events and not stats_json:
+                    warn(not_understood(files[len(done) + failed - 1], dialect))
+            else:
                 warn(value)
-                code = 1
+                failed += 1
     print_statistics(done, stats=stats, stats_json=stats_json)
-    context.exit(code)
+    context.exit(1 if failed else 0)
 
 
 class _Recording(NamedTuple):
@@ -120,12 +122,12 @@ class _Recording(NamedTuple):
 
 
 def _normalize(
-    recording: _Recording, *, dialect: str, provider: str | None, partials: bool, outputs: Path | None, statistics: bool
-) -> Iterator[bytes | int | Statistics | str | None]:
+    recording: _Recording, *, dialect: str, provider: str | None, partials: bool, outputs: Path | None
+) -> Iterator[bytes | int | Statistics | str]:
     """Yield event lines, the size of each chunk read, and last the statistics, or a sentence that says why the
     recording cannot be read.
 
-    `outputs`: the folder for output bodies. `statistics`: False to yield None in their place.
+    `outputs`: the folder for output bodies.
     """
     from tooltap.normalizers.core.items import Context
     from tooltap.normalizers.stream.normalizer import StreamNormalizer
@@ -154,7 +156,7 @@ def _normalize(
         where = f"{recording.path}: the lines after line {normalizer.lines} are left out"
         yield f"{where}: {reason_of(error)}; please report it"
         return
-    yield normalizer.statistics if statistics else None
+    yield normalizer.statistics
 
 
 def _lines(produced: list[Output], outputs: Path | None) -> bytes:

@@ -57,6 +57,14 @@ def input_size(path: str) -> int:
         return 0
 
 
+def not_understood(path: str, dialect: str) -> str:
+    """A sentence for a recording of which every line is unparsed."""
+    name = "standard input" if path == STDIN else path
+    if dialect == "auto":
+        return f"{name}: no line is of a known agent; if you know its dialect, name it with --dialect"
+    return f"{name}: no line is of the dialect {dialect}; without --dialect it is recognised"
+
+
 def last_change(path: str) -> int | None:
     """When a regular file was last changed, in ms since the epoch; None for everything else, which is written now."""
     try:

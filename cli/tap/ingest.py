@@ -17,6 +17,7 @@ from tooltap.cli.common.recordings import (
     input_files,
     input_size,
     last_change,
+    not_understood,
     read_chunks,
 )
 from tooltap.cli.common.statistics import print_statistics, statistics_options
@@ -86,20 +87,13 @@ def command(
                 if one.unparsed and not one.with_events:
                     is_understood = False
                     if not stats_json:  # then the statistics say so, and programs read standard error
-                        warn(_not_understood(path, dialect))
+                        warn(not_understood(path, dialect))
                 elif one.unparsed and not (stats or stats_json):
                     name = "standard input" if path == STDIN else path
                     some = f"{one.unparsed:,} of {counted(one.lines, 'line')} not understood"
                     warn(f"{name}: {some}; they are events of the kind `unparsed`")
     print_statistics(done, stats=stats, stats_json=stats_json)
     context.exit(0 if len(done) == len(files) and is_understood else 1)
-
-
-def _not_understood(path: str, dialect: str) -> str:
-    name = "standard input" if path == STDIN else path
-    if dialect == "auto":
-        return f"{name}: no line is of a known agent; if you know its dialect, name it with --dialect"
-    return f"{name}: no line is of the dialect {dialect}; without --dialect it is recognised"
 
 
 def _chunks(path: str, advance: Callable[[int], None]) -> Callable[[], Iterator[bytes]]:
