@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from tests.live.agents import AGENTS, install
+from tests.live.agents import AGENTS, SEEN, install
 from tests.live.test_answering import CLIENT, QUICK_VARIABLE
 
 QUICK = ("claude-terminal", "claude", "codex", "gemini", "opencode", "claude-agent-acp")
@@ -46,7 +46,7 @@ def run_quick() -> int:
     if not CLIENT.exists():
         parts.append("NOT RUN: the TypeScript client, which is not built")
     parts += [f"NOT RUN: {agent} ({reason})" for agent, reason in missed.items()]
-    print("; ".join(parts))
+    print(f"agents as of {SEEN}: {'; '.join(parts)}")
     return 1 if failed else 0
 
 

@@ -19,6 +19,10 @@ from typing import NamedTuple
 
 from tests.live.model import Call
 
+SEEN = "2026-11-29"
+"""Date on which all of `BUILDS` were seen working: `make live-quick` and CI run these, never what is newest that day."""
+VERSIONS_VARIABLE = "TOOLTAP_LIVE_VERSIONS"
+"""Variable with the versions that are run instead, as JSON: key of `BUILDS` -> version."""
 CACHE = Path(os.environ.get("TOOLTAP_LIVE") or Path.home() / ".cache/tooltap-live")
 """Folder of the installed agents, one folder each."""
 KEY = "no-key"
@@ -51,6 +55,8 @@ BUILDS = {
     "qwen": Build("@qwen-code/qwen-code", "0.24.4", ".bin/qwen"),
     "claude-agent-acp": Build("@agentclientprotocol/claude-agent-acp", "0.101.0", ".bin/claude-agent-acp"),
 }
+for _name, _version in json.loads(os.environ.get(VERSIONS_VARIABLE) or "{}").items():
+    BUILDS[_name] = BUILDS[_name]._replace(version=_version)
 
 
 class Place(NamedTuple):
@@ -336,16 +342,51 @@ def _install(build: Build, deadline: float | None) -> str:
                 cwd=folder,
                 capture_output=True,
                 text=True,
-                timeout=None if deadline is None else max(deadline - time.monotonic(), 0),
+                timeout=_left(deadline),
             )
             if done.returncode != 0:
                 return _reason(done.stderr)
+            program = folder / "node_modules" / build.program
+            if not program.exists():
+                return f"the package has no {build.program}"
+            if reason := _why_not_started(program, Path(temporary), deadline):
+                return reason
             folder.rename(build.folder)
     except subprocess.TimeoutExpired:
         return "the time for installing is over"
     except OSError as error:
         return "" if build.path.exists() else str(error)  # another process was faster
-    return "" if build.path.exists() else f"the package has no {build.program}"
+    return ""
+
+
+def _why_not_started(program: Path, home: Path, deadline: float | None) -> str:
+    """Say why a program does not start on this machine, which may lack what it needs; nothing if it does."""
+    variables = {"PATH": f"{NODE.path.parent}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            [program, "--version"],
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_left(deadline),
+        )
+    except OSError as error:
+        return f"it does not start here: {error.strerror}"
+    said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return f"it does not start here: {said[-1]}" if done.returncode else ""
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(deadline - time.monotonic(), 0)
+
+
+def newest(build: Build) -> str:
+    """Return the newest version of a build's package in the registry."""
+    command = ["npm", "view", build.package, "version", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return str(json.loads(done.stdout))
 
 
 def _reason(errors: str) -> str:

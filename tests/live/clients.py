@@ -21,6 +21,8 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, ClassVar, Self, TypeAlias
 
+from tests.programs import require
+
 PATIENCE = 300.0
 """Seconds that an agent or a program may take for what it does next, on a machine that is busy with other things."""
 _NOT_TEXT = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-9;:?<>=]*[ -/]*[@-~]|\x1b.|\s")
@@ -272,6 +274,7 @@ class Terminal:
     """What the agent asks the terminal -> what a terminal says."""
 
     def __init__(self, command: Sequence[str], workspace: Path, environment: dict[str, str]) -> None:
+        require("setsid")
         self.shown = b""
         """All that the agent has written to the terminal."""
         self._home = Path(environment["HOME"])
