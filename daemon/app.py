@@ -331,6 +331,7 @@ class Daemon:
             to_agent=self._streams.to_agent,
             answering=answering,
             reread=self._reread,
+            masks=config.masks_journal,
         )
         self._notifier = Notifier(
             self.journal, config.notify, lambda path: None if self.web is None else f"{self.web.url}{path}"

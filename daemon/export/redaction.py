@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,14 +13,21 @@ from tooltap.daemon.export.anonymity import Anonymizer
 from tooltap.daemon.formats import counted
 from tooltap.normalizers.tools.registry import preview
 from tooltap.protocol.events import AnyEvent, ToolCall, ToolUpdate, decode
-from tooltap.traces.recording.secrets import find_secrets, mask_secrets
+from tooltap.traces.recording.secrets import MASK, find_secrets, mask_secrets
 
 BEGINNING = 4
 """Characters of a secret that an example shows."""
 EXAMPLES = 3
 """Examples of each kind."""
-CUT_WORD = 16
-"""Maximum characters of a truncated title's last word; a longer one may be a part of a secret, and is dropped."""
+_CUT_BEGINNING = re.compile(r"…[!-~]*?(?=[/\s]|\Z)")
+_CUT_WORD = re.compile(r"[!-~]+\Z")
+"""A last word, at which a text may have been cut. It is ASCII, as secrets are: other scripts write without spaces."""
+_CUT_WORDS = re.compile(
+    r"(?i)((?:pass(?:word|wd|phrase)?|pwd|mnemonic|(?:seed|recovery|backup)[ _-]?phrase)[\"']?\s*[:=]+\s*[\"']?)"
+    r"[a-z]{1,10}(?:\s[a-z]{1,10}){0,23}\s*\Z"
+)
+"""The beginning of a secret of several words, and its name."""
+_MARK_AT_END = re.compile(re.escape(MASK.decode()) + r"[^\]]*\]\Z")
 
 
 class Example(NamedTuple):
@@ -119,11 +127,13 @@ def masked_output(data: bytes, mask: Callable[[bytes], bytes], names: Anonymizer
 
 
 def masked_title(title: str, mask: Callable[[bytes], bytes], names: Anonymizer | None = None) -> str:
-    """Mask a title. If it was truncated within a long word, which may be a secret, that word is dropped."""
-    words = title.split(" ")
-    if title.endswith("…") and len(words[-1]) > CUT_WORD:
-        title = " ".join([*words[:-1], "…"])
-    masked = mask(title.encode(errors="replace")).decode()
+    """Mask a title, or a preview. Where it was truncated, what may be the rest of a secret is dropped."""
+    masked = mask(title.removesuffix("…").encode(errors="replace")).decode()
+    if title.startswith("…"):
+        masked = _CUT_BEGINNING.sub("…", masked)
+    if title.endswith("…"):
+        masked = masked if _MARK_AT_END.search(masked) else _CUT_WORDS.sub(r"\1", _CUT_WORD.sub("", masked))
+        masked = mask(masked.encode()).decode() + "…"  # what is left may be whole without its cut end
     return masked if names is None else names.text(masked)
 
 

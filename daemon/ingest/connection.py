@@ -396,6 +396,7 @@ class IngestConnection:
         session = info.last_session or info.session or info.stream
         new = secrets.token_hex(8)
         told = Dispatch(id=new, what="raw", session=session, by=by, ts=now, frame=ForAgent(id=new, line=""))
+        told = self._setting.unstored.mask(told) if self.live.masks else told
         if not self._abandoned:
             self._enqueue(Told(told, now))
         if self._abandoned or not await self._wait_until_durable():

@@ -7,9 +7,10 @@ from collections import OrderedDict
 
 import msgspec
 
+from tooltap.daemon.export.redaction import masked_title
 from tooltap.daemon.journal.interface import Dispatch
 from tooltap.protocol.answers import ForAgent
-from tooltap.traces.recording.secrets import mask_lines
+from tooltap.traces.recording.secrets import mask_lines, mask_secrets
 
 MOST_BYTES = 16 * 1_048_576
 """Most bytes of frames that are kept. Beyond that, the oldest are dropped: they fail if their publisher comes back."""
@@ -24,6 +25,7 @@ class Unstored:
 
     def mask(self, dispatch: Dispatch) -> Dispatch:
         """Return what may be stored of something new for an agent, and keep the rest."""
+        dispatch = msgspec.structs.replace(dispatch, by=masked_title(dispatch.by, mask_secrets))
         frame = dispatch.frame
         if frame is None or (masked := _masked(frame)) == frame:
             return dispatch

@@ -23,6 +23,7 @@ import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from tooltap import __version__
+from tooltap.daemon.export.redaction import masked_event, masked_title
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.notifications.rules import NotifyRule
 from tooltap.daemon.notifications.spending import Spending
@@ -34,6 +35,9 @@ from tooltap.daemon.system.commands import CommandError, UserCommands
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.system.sanitize import one_line
 from tooltap.normalizers.stream.reset import place_of
+from tooltap.normalizers.tools.registry import PREVIEW_LENGTH
+from tooltap.protocol.events import ToolCall
+from tooltap.protocol.replies import Waiting
 from tooltap.traces.recording.secrets import mask_secrets
 
 NOTHING_OPEN: dict[str, list[dict[str, Any]]] = {"calls": [], "permissions": []}
@@ -50,6 +54,8 @@ MOST_PRINTED = 65_536
 """Bytes that a command may print; nobody reads them."""
 TEXT = 500
 """Code points of a text that is sent."""
+MOST_MASKED = 10_000
+"""Code points of a text in which secrets are looked for, before it is cut to `TEXT`."""
 
 _log = get_logger("notify")
 
@@ -68,6 +74,8 @@ class Notifier:
         self._link = link
         self._seen = 0
         """The newest event that was looked at."""
+        self._calls: dict[tuple[str, str | None], int] = {}
+        """Stream and id of each open call -> the `seq` of its event."""
         self._commands = UserCommands()
         self.has_looked = False
         """What waited before is known, and nobody is called for it."""
@@ -107,7 +115,7 @@ class Notifier:
                         watch = watch or await self._begin()
                         await self._look(watch)
                         for rule, call in watch.due(self._rules, time.monotonic()):
-                            self._put(queue, rule, call)
+                            self._put(queue, rule, await self._without_secrets(call))
                     except JournalError as error:
                         self._report(f"the sessions cannot be read: {error}")
                     except Exception as error:
@@ -135,6 +143,7 @@ class Notifier:
         running = await self._journal.sessions(limit=MOST_LOOKED_AT, wanted=SessionFilter(status=RUNNING))
         is_asked = any("idle" in rule.on for rule in self._rules) or any(status_of(row) == "waiting" for row in running)
         opened = await self._journal.open_calls() if running and is_asked else NOTHING_OPEN
+        self._calls = {(one["stream"], one["callId"]): one["seq"] for one in opened["calls"]}
         waiting = find_waiting(running, opened, {}, before=0, now=0)
         rows = {row["session"]: row for row in (*changed, *running)}.values()
         now, wall = time.monotonic(), wall_clock()
@@ -145,9 +154,34 @@ class Notifier:
         watch.look(rows, waiting, now, wall, more)
         self._seen = max(self._seen, latest)
 
+    async def _without_secrets(self, call: Call) -> Call:
+        """Mask what may have been cut within a secret, which could not be recognized afterwards."""
+        session, question = dict(call.session), call.question
+        if title := session.get("title"):
+            session["title"] = _masked_short(title)
+        if question is not None:
+            preview = question.preview and await self._masked_preview(question, question.preview)
+            title = question.call_title and _masked_short(question.call_title)
+            question = msgspec.structs.replace(question, preview=preview, call_title=title)
+        return call._replace(session=session, question=question)
+
+    async def _masked_preview(self, asked: Waiting, preview: str) -> str:
+        """Derive the preview again from the masked input of the call if there is a secret in it."""
+        if len(preview) < PREVIEW_LENGTH - 1:  # it is whole
+            return _masked_short(preview)
+        try:
+            stored = await self._journal.event(self._calls.get((asked.stream, asked.call_id), asked.seq))
+        except JournalError:
+            stored = None
+        if stored is not None:
+            event = await anyio.to_thread.run_sync(masked_event, stored.body, mask_secrets)
+            if isinstance(event, ToolCall) and event.preview:
+                return event.preview
+        return _masked_short(f"{preview}…")
+
     def _put(self, queue: MemoryObjectSendStream[_Queued], rule: NotifyRule, call: Call) -> None:
         try:
-            queue.send_nowait((rule, mask_secrets(msgspec.json.encode(self._message(rule, call)))))
+            queue.send_nowait((rule, _masked(self._message(rule, call))))
         except anyio.WouldBlock:
             self._dropped += 1
             self._report("calls are made too slowly; some were dropped")
@@ -159,7 +193,7 @@ class Notifier:
         known = {
             "reason": call.reason,
             "title": title_of(rule, call),
-            "text": text_of(rule, call)[:TEXT],
+            "text": text_of(rule, call)[:MOST_MASKED],
             "session": name,
             "sessionTitle": session.get("title"),
             "provider": session.get("provider"),
@@ -205,6 +239,16 @@ class Notifier:
         if problem != self._problem:
             self._problem = problem
             _log.warning("nobody was called", reason=problem)
+
+
+def _masked_short(text: str) -> str:
+    return masked_title(text if len(text) <= MOST_MASKED else f"{text[:MOST_MASKED]}…", mask_secrets)
+
+
+def _masked(message: dict[str, Any]) -> bytes:
+    """Encode a message without secrets; its text is cut afterwards."""
+    text = _masked_short(message["text"])
+    return mask_secrets(msgspec.json.encode({**message, "text": text[:TEXT]}))
 
 
 class _WebhookError(Exception):

@@ -88,6 +88,7 @@ from tooltap.protocol.replies import (
     WaitingResult,
 )
 from tooltap.protocol.stats import Statistics
+from tooltap.traces.recording.secrets import mask_body, mask_secrets
 
 MAX_REPLY = 1_048_576
 """Most bytes of a reply's result."""
@@ -113,7 +114,7 @@ class Part(NamedTuple):
 class Requests:
     """Answers requests. `statistics` returns those of the daemon, and `following` only this part. `end_stream` raises
     `FrameError` for an unknown stream, `to_agent` if the payload does not reach the agent, `reread` if no session files
-    are followed."""
+    are followed. `masks`: mask secrets in display outputs, as in the journal."""
 
     def __init__(
         self,
@@ -127,6 +128,7 @@ class Requests:
         to_agent: Callable[[str, Any, str], Awaitable[None]],
         answering: Answering,
         reread: Callable[[RereadRequest], Awaitable[RereadResult]],
+        masks: bool,
     ) -> None:
         self._journal = journal
         self._outputs = outputs
@@ -137,6 +139,7 @@ class Requests:
         self._to_agent = to_agent
         self._answering = answering
         self._reread = reread
+        self._masks = masks
 
     async def reply_to(self, request: Request) -> Reply:
         name_task(f"request {request.__struct_config__.tag}")
@@ -157,12 +160,16 @@ class Requests:
     async def store(self, request: StoreRequest, receive: Callable[[int], Awaitable[bytes]]) -> Reply:
         """Receive and store a body. `receive(n)` returns up to n of its bytes, none at the end. Raises `FrameError`,
         which is fatal: the rest of the body cannot be distinguished from frames."""
+        path = request.path
         try:
             with self._outputs.room(request.bytes):
                 body = await _receive_body(request, receive)
+                if self._masks:
+                    body = await anyio.to_thread.run_sync(mask_body, body)
+                    path = None if path is None else mask_secrets(path.encode()).decode()
+            output_id = self._outputs.put(body, request.mime_type, request.type, path, request.language)
         except CannotFitError as error:
             raise FrameError("too-large", f"store: {error}", request_id=request.id, fatal=True) from None
-        output_id = self._outputs.put(body, request.mime_type, request.type, request.path, request.language)
         return Reply(id=request.id, ok=True, result={"outputId": output_id})
 
     async def _result(self, request: Request) -> Any:

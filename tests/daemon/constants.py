@@ -36,6 +36,7 @@ CONSTANTS = {
     "huge_bytes": (APP,),
     "long_bytes": (APP,),
     "look_period": (NOTIFIER,),
+    "most_queued": (NOTIFIER,),
     "output_cache_bytes": (APP,),
     "output_ttl": (APP,),
     "recent_bytes": (APP,),
