@@ -19,15 +19,14 @@ BEGINNING = 4
 """Characters of a secret that an example shows."""
 EXAMPLES = 3
 """Examples of each kind."""
-_CUT_BEGINNING = re.compile(r"…[!-~]*?(?=[/\s]|\Z)")
-_CUT_WORD = re.compile(r"[!-~]+\Z")
-"""A last word, at which a text may have been cut. It is ASCII, as secrets are: other scripts write without spaces."""
+VISIBLE = "".join(map(chr, range(33, 127)))
+"""What a word has at which a text may have been cut. Secrets are ASCII, and other scripts write without spaces."""
+_CUT_BEGINNING = re.compile(r"\A…[!-~]*?(?=[/\s]|\Z)")
 _CUT_WORDS = re.compile(
     r"(?i)((?:pass(?:word|wd|phrase)?|pwd|mnemonic|(?:seed|recovery|backup)[ _-]?phrase)[\"']?\s*[:=]+\s*[\"']?)"
     r"[a-z]{1,10}(?:\s[a-z]{1,10}){0,23}\s*\Z"
 )
 """The beginning of a secret of several words, and its name."""
-_MARK_AT_END = re.compile(re.escape(MASK.decode()) + r"[^\]]*\]\Z")
 
 
 class Example(NamedTuple):
@@ -132,7 +131,8 @@ def masked_title(title: str, mask: Callable[[bytes], bytes], names: Anonymizer |
     if title.startswith("…"):
         masked = _CUT_BEGINNING.sub("…", masked)
     if title.endswith("…"):
-        masked = masked if _MARK_AT_END.search(masked) else _CUT_WORDS.sub(r"\1", _CUT_WORD.sub("", masked))
+        if not (masked.endswith("]") and masked[masked.rfind("[") :].startswith(MASK.decode())):
+            masked = _CUT_WORDS.sub(r"\1", masked.rstrip(VISIBLE))
         masked = mask(masked.encode()).decode() + "…"  # what is left may be whole without its cut end
     return masked if names is None else names.text(masked)
 
