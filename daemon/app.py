@@ -222,7 +222,9 @@ class Daemon:
     async def statistics(self, *, with_streams: bool = True) -> dict[str, Any]:
         """The reply to `stats`. `with_streams`: with `perStream`."""
         journal, hub = self.journal, self.hub
-        problem = journal.problem or self._streams.trouble.problem
+        if not journal.problem:
+            await self._streams.refusals.try_again()
+        problem = journal.problem or self._streams.refusals.problem
         # First: if the follower is idle, everything it has read is in the journal.
         following = self._following_statistics()
         streams = await journal.streams(limit=STREAMS_LISTED) if with_streams else []

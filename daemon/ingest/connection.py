@@ -66,6 +66,7 @@ from tooltap.daemon.ingest.live_stream import (
     undelivered,
 )
 from tooltap.daemon.ingest.offload import Normalized, Offload
+from tooltap.daemon.ingest.refusals import Refusals
 from tooltap.daemon.ingest.settling import Settling
 from tooltap.daemon.ingest.unstored import Unstored
 from tooltap.daemon.ingest.worker import HugeLine, ReadLine
@@ -83,7 +84,7 @@ from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.sessions.waiting import first_was
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.failpoints import failpoint
-from tooltap.daemon.system.logs import Trouble, faults
+from tooltap.daemon.system.logs import faults
 from tooltap.daemon.system.loop import TimeSlices, Work
 from tooltap.daemon.views.results import Rewrite
 from tooltap.daemon.views.rewriter import Outcomes
@@ -166,8 +167,8 @@ class Setting:
     """Called after each commit."""
     settling: Settling
     """Settles silent streams."""
-    trouble: Trouble
-    """Begins when commits to the journal fail, ends when they succeed again."""
+    refusals: Refusals
+    """Begin when commits to the journal fail, end when they succeed again."""
     rewrite: Callable[[Sequence[Rewrite]], None]
     """Called with durable results that commands will rewrite. Must not block."""
     asked: Callable[[Commit, bool], None]
@@ -573,7 +574,7 @@ class IngestConnection:
         except StreamConflictError as error:
             self._fail("superseded", str(error))
         except JournalError as error:
-            self._setting.trouble.begin(str(error))
+            self._setting.refusals.refuse(str(error), self._waiting)
             self._fail("journal", str(error))
         except Exception as error:
             faults.note("a stream failed", place_of(error), error, stream=self.stream)
@@ -606,7 +607,7 @@ class IngestConnection:
             await self._journal.commit(commit)
         finally:
             self._in_flight = False
-        self._setting.trouble.end()
+        self._setting.refusals.end()
         self._durable = commit.info.lines
         failpoint("before-ack")
         del self._inputs[:given]

@@ -37,6 +37,7 @@ from tooltap.daemon.ingest.live_stream import (
     masked_prompt,
 )
 from tooltap.daemon.ingest.offload import Offload
+from tooltap.daemon.ingest.refusals import Refusals
 from tooltap.daemon.ingest.settling import Settling, is_of_journal
 from tooltap.daemon.ingest.unstored import Unstored
 from tooltap.daemon.journal.interface import (
@@ -126,9 +127,7 @@ class Streams:
         self.connections: dict[str, IngestConnection] = {}
         """Stream -> the connection that owns it."""
         self.subagents = Subagents(journal)
-        self.trouble = Trouble(
-            _log, "lines cannot be committed; their publishers retain them", "lines are committed again"
-        )
+        self.refusals = Refusals(journal)
         self._tasks = tasks
         self._journal = journal
         self._limits = limits
@@ -172,7 +171,7 @@ class Streams:
             on_over=self._forget,
             reload=self._reload,
             partials_wanted=partials_wanted,
-            trouble=self.trouble,
+            refusals=self.refusals,
             spawned=self._tie_agents,
             committed=lambda live, commit: self._questions.note(live.info.asked_dialect, commit.outputs),
             settling=self._settling,

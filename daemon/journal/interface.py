@@ -627,6 +627,11 @@ class Journal(ABC):
         no-op if the journal's server verifies its own storage."""
         return 0
 
+    async def can_store(self, size: int) -> bool:
+        """Whether `size` bytes can be stored now, which is found out by storing them for a moment; False if only a
+        commit can tell."""
+        return False
+
     @property
     def problem(self) -> str:
         """One sentence on what the journal waits for, or why it cannot store anything; empty if all is well."""

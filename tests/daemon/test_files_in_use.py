@@ -292,8 +292,9 @@ def test_full_disk_is_noticed_and_the_daemon_goes_on_when_it_is_freed(tmp_path: 
             filler.unlink()
             waited = meanwhile.result(TIMEOUT)
         assert waited == "" or FULL in waited
+        until(lambda: complaints(daemon) == [])  # as `doctor` advised, before anything else is committed
         assert publish(daemon, "word after") == ""
-        until(lambda: complaints(daemon) == [])  # as `doctor` advised
+        assert complaints(daemon) == []
         acknowledged = ["word before", *([] if waited else [long]), "word after"]
         assert texts(daemon) == acknowledged
 

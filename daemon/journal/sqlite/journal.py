@@ -73,6 +73,8 @@ from tooltap.protocol.frames import ChangedFilesRequest, UsageRequest
 from tooltap.protocol.replies import ChangedFilesResult, StreamState, UsageResult
 
 READERS = 2
+ROOM_NOTE = "room"
+"""Name of the note with which `can_store` tries the disk."""
 STAMP_PERIOD_MS = 600_000
 """Least time between two stamps of the file."""
 SURVEYED_FIRST = 256 * 1024 * 1024
@@ -252,6 +254,15 @@ class SqliteJournal(Journal):
     async def store_note(self, name: str, data: bytes) -> None:
         self._check_open()
         await self._writer.put(partial(set_meta, key=note_key(name), value=data))
+
+    async def can_store(self, size: int) -> bool:
+        try:
+            await self.store_note(ROOM_NOTE, bytes(size))
+        except JournalError:
+            return False
+        with suppress(JournalError):  # it is written over the next time
+            await self.store_note(ROOM_NOTE, b"")
+        return True
 
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
         forget_before = min(before, self._clock() - REMEMBER_STREAMS_MS)
