@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from email.header import Header
@@ -25,7 +24,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from tooltap import __version__
 from tooltap.daemon.export.redaction import masked_event, masked_title
 from tooltap.daemon.journal.interface import Journal, JournalError
-from tooltap.daemon.notifications.rules import NotifyRule
+from tooltap.daemon.notifications.rules import PLACE, NotifyRule
 from tooltap.daemon.notifications.spending import Spending
 from tooltap.daemon.notifications.watch import Call, Watch, silent_sessions, text_of, title_of
 from tooltap.daemon.sessions.listing import RUNNING, SessionFilter, folder_of, status_of
@@ -255,14 +254,11 @@ class _WebhookError(Exception):
     """The webhook was not accepted; the message says why."""
 
 
-_PLACE = re.compile(r"\{(title|text|link|session|reason)\}")
-
-
 def _words(command: Sequence[str], message: Mapping[str, Any]) -> list[str]:
     """Fill the words of a command in. A text from outside is never taken for an option."""
 
     def filled(word: str) -> str:
-        value = _PLACE.sub(lambda found: one_line(str(message.get(found[1], ""))), word)
+        value = PLACE.sub(lambda found: one_line(str(message.get(found[1], ""))), word)
         return f" {value}" if value.startswith("-") and not word.startswith("-") else value
 
     return [command[0], *map(filled, command[1:])]

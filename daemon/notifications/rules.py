@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -14,6 +15,13 @@ from tooltap.daemon.sessions.listing import folder_of, project_of
 Reason: TypeAlias = Literal["waiting", "done", "failed", "idle", "cost", "quota"]
 Dollars: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 
+PLACE = re.compile(r"\{(title|text|link|session|reason)\}")
+"""What is replaced in the words of a command."""
+_INTERPRETER = re.compile(
+    r"(?:a|ba|c|da|k|mk|tc|z)?sh|fish|python[\d.]*|perl|ruby|node|deno|bun|php|lua|osascript|pwsh|powershell"
+)
+_RUNS = re.compile(r"-[A-Za-z]*[ceErp]|-[Cc]ommand|--eval|--print|--command")
+"""The options after which an interpreter takes a script."""
 _URL = re.compile(r"https?://[^/\s?#]+")
 
 
@@ -73,8 +81,23 @@ class NotifyRule(CallRule, frozen=True, kw_only=True, forbid_unknown_fields=True
         super().__post_init__()
         if bool(self.command) == (self.url is not None):
             raise ValueError("a rule has either `command` or `url`")
+        if (found := _script_with_place(self.command)) is not None:
+            raise ValueError(f"`{found}` would be run as a part of the script: pass it as a word after the script")
         if self.url is not None and not _is_url(self.url):
             raise ValueError(f"url looks like https://ntfy.sh/my-topic, not {self.url!r}")
+
+
+def _script_with_place(command: Sequence[str]) -> str | None:
+    """Return what is replaced within the script of an interpreter, as in `sh -c 'echo {title}'`, where a title from
+    outside would be code; None if nothing is."""
+    for at, word in enumerate(command):
+        if _INTERPRETER.fullmatch(word.rpartition("/")[2]):
+            for option, script in pairwise(command[at + 1 :]):
+                if not option.startswith("-"):
+                    break
+                if _RUNS.fullmatch(option) and (found := PLACE.search(script)) is not None:
+                    return found[0]
+    return None
 
 
 def _is_url(text: str) -> bool:
