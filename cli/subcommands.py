@@ -63,6 +63,7 @@ COMMANDS = {
     "export": Entry("read", "Write a session as a page that opens in any browser, or as Markdown."),
     "baseline": Entry("check", "Record the shape of agents' lines, and check recordings against it."),
     "drift": Entry("check", "Show where agents' lines deviate from their baselines."),
+    "dialect": Entry("check", "List dialects, and write and check your own."),
     "config": Entry("manage", "Check the daemon's configuration."),
     "stats": Entry("read", "Show the daemon's statistics, stream by stream."),
     "follow": Entry("manage", "Read session files again after retention has deleted their events."),

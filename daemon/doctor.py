@@ -45,7 +45,14 @@ from tooltap.daemon.system.services import NAME, ask_systemctl, unit_path
 from tooltap.daemon.taps.delivery.spool import SpoolError, is_unread, quarantine_folder, read_header, spools
 from tooltap.daemon.taps.follow.settings import ALL, Follow
 from tooltap.daemon.taps.follow.stores import Database, Found, Root, read_head, roots, scan
-from tooltap.normalizers.catalog.registry import session_dialects, stores
+from tooltap.normalizers.catalog.registry import (
+    BrokenDialectError,
+    dialects,
+    package_of,
+    parser_class,
+    session_dialects,
+    stores,
+)
 from tooltap.traces.drift.baselines import PACKAGED, age, load
 from tooltap.traces.recording.own_file import why_not_writable, why_unsteady
 from tooltap.traces.recording.writer import trace_path
@@ -179,6 +186,17 @@ def installation() -> Iterator[Finding]:
             yield note(TOOLTAP, text, f"Run {how_to_install(name)} to use it.")
         else:
             yield fine(TOOLTAP, f"the packages for {extra.purpose} are installed")
+    for name in dialects():
+        if (package := package_of(name)) is not None:
+            yield _dialect(name, package)
+
+
+def _dialect(name: str, package: str) -> Finding:
+    try:
+        parser_class(name)
+    except BrokenDialectError as error:
+        return problem(TOOLTAP, str(error), f"Correct or uninstall the package {package.partition(' ')[0]}.")
+    return fine(TOOLTAP, f"the package {package} brings the dialect {name}")
 
 
 def service(timeout: float) -> Iterator[Finding]:

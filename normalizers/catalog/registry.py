@@ -23,11 +23,20 @@ if TYPE_CHECKING:
 
 FOLDER = "tooltap.normalizers.dialects"
 ENTRY_POINTS = "tooltap.dialects"
+WHY = 200
+"""Maximum code points of what the module of a package raised, in the message of `BrokenDialectError`."""
 
 
 class UnknownDialectError(ValueError):
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no dialect {name!r}; known are auto, {', '.join(dialects())}")
+
+
+class BrokenDialectError(UnknownDialectError):
+    """The dialect of another package cannot be used; the message says which package, and why."""
+
+    def __init__(self, name: str, package: str, why: str) -> None:
+        ValueError.__init__(self, f"the package {package} brings the dialect {name!r}, which cannot be used: {why}")
 
 
 @cache
@@ -109,15 +118,47 @@ def dialects() -> list[str]:
 
 @cache
 def parser_class(name: str) -> type[Parser]:
-    """Return the parser class of a dialect, imported on first use. Raises `UnknownDialectError`."""
+    """Return the parser class of a dialect, imported on first use. Raises `UnknownDialectError`, or its subclass
+    `BrokenDialectError`."""
     if name in builtin():
         found: type[Parser] = load(builtin()[name].parser)
         found.recognises = staticmethod(builtin()[name].recognises)  # type: ignore[method-assign, assignment]
         return found
     if name in _plugins():
-        loaded: type[Parser] = _plugins()[name].load()
+        loaded = _loaded(name)
+        if isinstance(loaded, str):
+            raise BrokenDialectError(name, package_of(name) or "?", loaded)
         return loaded
     raise UnknownDialectError(name)
+
+
+def package_of(name: str) -> str | None:
+    """The package that brings a dialect, with its version; None for a built-in one."""
+    if name in builtin() or name not in _plugins():
+        return None
+    distribution = _plugins()[name].dist
+    return "?" if distribution is None else f"{distribution.name} {distribution.version}"
+
+
+@cache
+def _loaded(name: str) -> type[Parser] | str:
+    """Import the parser class of another package, once; return why it cannot be used if it cannot."""
+    from tooltap.normalizers.core.parser import Parser
+
+    point = _plugins()[name]
+    try:
+        found = point.load()
+    except (Exception, SystemExit) as error:
+        what = " ".join(str(error).split())[:WHY] or "no more is known"
+        return f"{point.value} raises {type(error).__name__} on import ({what})"
+    if not isinstance(found, type) or not issubclass(found, Parser):
+        return f"{point.value} is no subclass of tooltap.normalizers.core.parser.Parser"
+    if getattr(found, "dialect", None) != name:
+        return f"`dialect` of {point.value} is {getattr(found, 'dialect', None)!r}, and its entry point {name!r}"
+    for attribute in ("protocol", "default_provider"):
+        if not isinstance(getattr(found, attribute, None), str):
+            return f"{point.value} has no `{attribute}`"
+    return found
 
 
 def load(place: str) -> Any:

@@ -37,6 +37,8 @@ from tooltap.protocol.inputs import Direction
 __all__ = [
     "ContractError",
     "Line",
+    "broken_rules",
+    "check_dialect",
     "check_events",
     "check_recording",
     "check_survives",
@@ -100,6 +102,83 @@ def check_survives(dialect: str, lines: Sequence[Line], context: Context | None 
     check_reloading(whole)
     check_forgetting(whole)
     check_every_point(whole, _points(lines))
+
+
+def check_dialect(dialect: str, lines: Sequence[Line], context: Context | None = None) -> list[Event]:
+    """Check everything that a dialect must keep, with a recording of it; returns the recording's events. Raises
+    `ContractError` for the first rule that is broken."""
+    for rule in RULES.values():
+        rule(dialect, lines, context)
+    return normalize(dialect, lines, context)
+
+
+def broken_rules(dialect: str, lines: Sequence[Line], context: Context | None = None) -> list[str]:
+    """Return a sentence for each of `RULES` that a dialect breaks with a recording of it: what was read, and what is
+    wrong. Whatever the dialect raises is caught."""
+    broken: list[str] = []
+    for name, rule in RULES.items():
+        try:
+            rule(dialect, lines, context)
+        except ContractError as error:
+            broken.append(f"{name}: {error}")
+        except Exception as error:
+            broken.append(f"{name}: the dialect raises {type(error).__name__}: {error}")
+    return broken
+
+
+def check_cut(dialect: str, lines: Sequence[Line], context: Context | None = None) -> None:
+    """Check the recording with each line followed by the first half of itself, and with the last line cut."""
+    some = lines[:DAMAGED]
+    cut = [one for line in some for one in (line, line._replace(data=_head(line)))]
+    check_survives(dialect, cut, context)
+    check_survives(dialect, [*some[:-1], *(line._replace(data=_head(line)) for line in some[-1:])], context)
+
+
+def check_disorder(dialect: str, lines: Sequence[Line], context: Context | None = None) -> None:
+    """Check the recording from its last line to its first, each line twice."""
+    check_survives(dialect, [one for line in lines[:DAMAGED][::-1] for one in (line, line)], context)
+
+
+def check_emptied(dialect: str, lines: Sequence[Line], context: Context | None = None) -> None:
+    """Check the recording with each value replaced by one of another type: in turn a list, null, a number, a text."""
+    damaged: list[Line] = []
+    for number, line in enumerate(lines[:DAMAGED]):
+        try:
+            value = orjson.loads(line.data) if isinstance(line.data, bytes) else None
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(value, dict):
+            for place, key in enumerate(list(value)[:DAMAGED_KEYS]):
+                other = {**value, key: _OTHER[(number + place) % len(_OTHER)]}
+                damaged.append(line._replace(data=orjson.dumps(other)))
+    check_survives(dialect, damaged[:DAMAGED], context)
+
+
+def check_portions(dialect: str, lines: Sequence[Line], context: Context | None = None) -> None:
+    """Check that lines which come in blocks of 2, 3 and 7 become the same events."""
+    whole = run(dialect, steps_of(lines), context or Context(stream="recording"))
+    for size in (2, 3, 7):
+        check_chunks(whole, partial(min, size))
+
+
+DAMAGED = 100
+"""Most lines of a recording of which damaged ones are made."""
+DAMAGED_KEYS = 8
+"""Most keys of a line whose values are replaced."""
+_OTHER: tuple[Any, ...] = ([], None, -1, "")
+
+RULES: dict[str, Callable[[str, Sequence[Line], Context | None], object]] = {
+    "as it was recorded": check_recording,
+    "with lines that are cut": check_cut,
+    "in another order, each line twice": check_disorder,
+    "with values of other types": check_emptied,
+    "in other portions": check_portions,
+}
+"""How a recording is read -> what checks the rules that hold then."""
+
+
+def _head(line: Line) -> bytes:
+    return line.data[: len(line.data) // 2] if isinstance(line.data, bytes) else line.data.head
 
 
 def check_run(normalizer: StreamNormalizer, events: list[Event], lines: int) -> None:

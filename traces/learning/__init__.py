@@ -1,0 +1,1 @@
+"""Starts dialects: templates of their packages. Knows `recording`."""
