@@ -26,6 +26,7 @@ from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Running
 from tests.daemon.taps.test_follow_machines import PRIVATE, require_machines
 from tests.daemon.web.browsing import Browser, browsed
+from tooltap.daemon.journal.sqlite.file import STAMP_OFFSET
 from tooltap.daemon.system.paths import daemon_folders
 
 # -- what happens to a file -------------------------------------------------------------------------------------------
@@ -58,6 +59,12 @@ def emptied(file: Path, kept: Path) -> None:
 def overwritten(file: Path, kept: Path) -> None:
     """In place, by a copy from before the daemon was started."""
     shutil.copyfile(file.with_name("older"), file)
+
+
+def scrambled(file: Path, kept: Path) -> None:
+    """In place, by as many other bytes."""
+    with file.open("r+b") as opened:
+        opened.write(os.urandom(file.stat().st_size))
 
 
 def truncated(file: Path, kept: Path) -> None:
@@ -260,6 +267,37 @@ def publish_when_possible(daemon: Running, text: str) -> str:
     """As `publish`; a socket that was removed is waited for."""
     until(daemon.path.is_socket)
     return publish(daemon, text)
+
+
+@pytest.mark.parametrize("change", [scrambled, truncated])
+def test_garbled_log_takes_nothing_more(change: Change, tmp_path: Path) -> None:
+    """What was in the log alone is gone, and named; nothing is acknowledged that would be lost as well."""
+    journal, file = tmp_path / "journal.db", tmp_path / "journal.db-wal"
+    sentence = OVERWRITTEN.format(file=file)
+    with DaemonProcess(tmp_path) as daemon:
+        daemon.wait_ready()
+        until(lambda: journal.read_bytes()[STAMP_OFFSET:][:4] != bytes(4))  # it does not copy its log just then
+        assert publish(daemon, "word before") == ""
+        lost = statistics(daemon)["journal"]["latest"]
+        change(file, tmp_path / "kept")
+        assert publish(daemon, "word meanwhile") == sentence
+        while daemon.next_log()["event"] != "nothing can be stored in the journal":
+            pass
+        assert daemon.log[-1]["reason"] == sentence
+        assert any(sentence in one for one in complaints(daemon))
+        assert publish(daemon, "word meanwhile") == sentence
+        daemon.process.terminate()
+        assert daemon.wait() == 0
+    assert Path(f"{file}.overwritten").exists()
+    with DaemonProcess(tmp_path) as daemon:
+        daemon.wait_ready()
+        assert publish(daemon, "word after") == ""
+        assert f"events that the journal records as lost: {lost}" in complaints(daemon)
+        daemon.process.kill()
+        daemon.wait()
+    with DaemonProcess(tmp_path) as daemon:
+        daemon.wait_ready()
+        assert texts(daemon) == ["word after"]
 
 
 # -- a full disk ------------------------------------------------------------------------------------------------------

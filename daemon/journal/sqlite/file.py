@@ -13,6 +13,7 @@ import secrets
 import shlex
 import sqlite3
 import stat
+import struct
 import threading
 from contextlib import closing, suppress
 from pathlib import Path
@@ -56,6 +57,10 @@ WAL_LIMIT = 64 * 1024 * 1024
 STAMP_OFFSET = 60
 """Place of `user_version` in SQLite's header."""
 LAST_STAMP = 2**31 - 1
+LOG_HEADER, FRAME_HEADER = 32, 24
+"""Bytes of the headers of the log, and of each of its frames: see https://www.sqlite.org/walformat.html."""
+INDEX_HEADER = 48
+"""Bytes of the header of the log's index (`-shm`), which is there twice."""
 
 
 class JournalLock:
@@ -117,6 +122,14 @@ class OpenFiles:
         self._stamping = threading.Lock()
         with suppress(OSError):
             self._stamps.insert(0, self._stamp_of_file())
+        self._log: tuple[int, int] | None = None
+        """Descriptors of the log and its index. They stay open for the same reason."""
+        with suppress(OSError):
+            log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                self._log = log, os.open(f"{path}-shm", os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                os.close(log)
         for name in (str(path), f"{path}-wal"):
             with suppress(OSError):
                 if (known := _identity(name)) is not None:
@@ -127,8 +140,8 @@ class OpenFiles:
     def problem(self) -> str:
         """Return one sentence on what has happened to the files; empty if they are where they were."""
         with self._one_at_a_time:
-            if self.is_overwritten():
-                return f"{self._path} was overwritten in use: restart the daemon, which then serves what is there now"
+            if name := self.overwritten():
+                return f"{name} was overwritten in use: restart the daemon, which then serves what is there now"
             for name, known in self._known.items():
                 try:
                     is_there = _identity(name) == known
@@ -138,9 +151,15 @@ class OpenFiles:
                     return f"{name} was removed, renamed or replaced in use: put it back, or restart the daemon"
             return self._lock.renew()
 
-    def is_overwritten(self) -> bool:
-        """Return whether another program has written over the file, as `cp` does, so that it lacks our stamp. Can be
+    def overwritten(self) -> str:
+        """Return the path of the file or the log if another program has written over it; empty if none has. Can be
         used in any thread."""
+        if self._is_file_overwritten():
+            return str(self._path)
+        return f"{self._path}-wal" if self._is_log_overwritten() else ""
+
+    def _is_file_overwritten(self) -> bool:
+        """As `cp` does, so that it lacks our stamp."""
         try:
             for _ in range(2):  # SQLite may be writing it
                 with self._stamping:
@@ -151,6 +170,31 @@ class OpenFiles:
         except OSError:
             return False
         return True
+
+    def _is_log_overwritten(self) -> bool:
+        """Whether the log's header and its last frame are not what SQLite has written. It would append to a garbled
+        log, and nobody could read what it appends; and it would copy the garbled pages into the file."""
+        try:
+            return all(self._is_log_garbled() for _ in range(2))  # the disk may fail once
+        except OSError:
+            return False
+
+    def _is_log_garbled(self) -> bool:
+        """Raises `OSError`."""
+        if self._log is None:
+            return False
+        log, index = self._log
+        found = os.pread(index, 2 * INDEX_HEADER, 0)
+        if len(found) < 2 * INDEX_HEADER or found[:INDEX_HEADER] != found[INDEX_HEADER:]:  # SQLite is writing it
+            return False
+        page, frames, *sums, salts = struct.unpack("=14xHI4x2I8s8x", found[:INDEX_HEADER])
+        if not frames:
+            return False
+        head = os.pread(log, LOG_HEADER, 0)
+        frame = os.pread(log, FRAME_HEADER, LOG_HEADER + (frames - 1) * (FRAME_HEADER + page))
+        if head[16:24] == salts and frame[8:] == salts + struct.pack(">2I", *sums):
+            return False
+        return os.pread(index, 2 * INDEX_HEADER, 0) == found  # else SQLite has begun the log anew meanwhile
 
     def restamp(self, connection: sqlite3.Connection) -> None:
         """Stamp the file anew, so that a copy that was made before can be told from it. Raises `sqlite3.Error`."""
@@ -165,7 +209,8 @@ class OpenFiles:
 
     def close(self) -> None:
         """Call after SQLite has closed the file."""
-        os.close(self._descriptor)
+        for one in (self._descriptor, *(self._log or ())):
+            os.close(one)
 
 
 def write_stamp(connection: sqlite3.Connection, stamp: int) -> None:

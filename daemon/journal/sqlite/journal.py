@@ -272,8 +272,12 @@ class SqliteJournal(Journal):
         finally:
             self._say_removed(self._deletion.removed)
         await self._renew_stamp()
-        await self._query(copy_some)
+        await self._query(self._copy_some)
         return deleted
+
+    def _copy_some(self, connection: sqlite3.Connection) -> None:
+        if not self._files.overwritten():
+            copy_some(connection)
 
     async def _renew_stamp(self) -> None:
         """Have a copy of the file that is made now told from the file itself later, if it is not idle."""
@@ -337,7 +341,7 @@ class SqliteJournal(Journal):
                 self._readers.get().close()
             # SQLite would copy its log into what another program has put there. It cannot if the last connection only
             # reads.
-            is_overwritten = self._files.is_overwritten()
+            is_overwritten = bool(self._files.overwritten())
             if not is_overwritten:
                 self._guard.close()
             await asyncio.to_thread(self._writer.stop)
@@ -529,6 +533,8 @@ class SqliteJournal(Journal):
             try:
                 return read_again(lambda: function(connection, *arguments))
             except sqlite3.Error as error:
+                if problem := self._files.problem():
+                    raise JournalError(problem) from error
                 if is_corrupt(error):
                     raise CorruptError(
                         f"a part of the journal is damaged ({error}); run `tooltap journal check`"
