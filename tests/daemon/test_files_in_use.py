@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import sqlite3
+import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +25,9 @@ from structlog.testing import capture_logs
 from tests.cli.command import here
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Running
-from tests.daemon.taps.test_follow_machines import PRIVATE, require_machines
+from tests.daemon.taps.test_follow_machines import AS_ROOT, PRIVATE, require_machines
 from tests.daemon.web.browsing import Browser, browsed
+from tests.programs import require
 from tooltap.daemon.journal.sqlite.file import STAMP_OFFSET
 from tooltap.daemon.system.paths import daemon_folders
 
@@ -335,6 +337,45 @@ def test_full_disk_is_noticed_and_the_daemon_goes_on_when_it_is_freed(tmp_path: 
         assert complaints(daemon) == []
         acknowledged = ["word before", *([] if waited else [long]), "word after"]
         assert texts(daemon) == acknowledged
+
+
+LOOP = 'mount -o loop,errors=remount-ro "$0" "$1" && chmod 700 "$1" && shift && exec "$@"'
+
+
+def test_disk_that_fails_and_becomes_read_only_keeps_what_was_acknowledged(tmp_path: Path) -> None:
+    """The kernel makes a file system read-only when it finds an error. (An administrator cannot: the daemon has files
+    open there.) What was acknowledged is there once it is mounted again, with `--durability power`."""
+    require_machines()
+    require("mkfs.ext4")
+    if not AS_ROOT:
+        pytest.skip("only root may mount a file as a disk")
+    disk, image = tmp_path / "disk", tmp_path / "image"
+    disk.mkdir()
+    with image.open("wb") as file:
+        file.truncate(16 * 1024 * 1024)
+    subprocess.run(["mkfs.ext4", "-q", image], check=True)
+    within = [*PRIVATE, "sh", "-c", LOOP, str(image), str(disk)]
+    options: dict[str, Any] = {"journal": disk / "journal.db", "within": within}
+    with DaemonProcess(tmp_path, "--durability", "power", **options) as daemon:
+        daemon.wait_ready()
+        assert publish(daemon, "word before") == ""
+        inside = ["nsenter", f"--target={daemon.process.pid}", "--mount", "--"]
+        subprocess.run([*inside, "mount", "-o", "remount,abort", disk], check=True)
+        refused = publish(daemon, "word meanwhile")
+        assert refused.startswith("the journal cannot be written: its file system has become read-only (")
+        assert f"the daemon cannot commit lines: {refused}" in complaints(daemon)
+        assert statistics(daemon)["journal"]["problem"] == refused
+        assert texts(daemon) == ["word before"]
+        daemon.process.terminate()
+        assert daemon.wait() == 0
+        assert [one["reason"] for one in daemon.log if one["area"] == "streams"] == [refused]
+    with DaemonProcess(tmp_path, **options) as daemon:
+        daemon.wait_ready()
+        assert texts(daemon) == ["word before"]
+        assert publish(daemon, "word after") == ""
+        assert texts(daemon) == ["word before", "word after"]
+        daemon.process.terminate()
+        assert daemon.wait() == 0
 
 
 def statistics(daemon: DaemonProcess) -> dict[str, Any]:

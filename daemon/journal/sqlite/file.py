@@ -8,6 +8,7 @@ a log that another user has planted: it would read it into the journal, or write
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shlex
@@ -206,6 +207,15 @@ class OpenFiles:
     def _stamp_of_file(self) -> int:
         found = os.pread(self._descriptor, 4, STAMP_OFFSET)
         return int.from_bytes(found, "big") if len(found) == 4 else -1
+
+    def is_read_only(self) -> bool:
+        """Whether the file system has become read-only, as after an error of its disk; SQLite says only that the disk
+        failed."""
+        try:
+            os.utime(f"{self._path}.lock")
+        except OSError as error:
+            return error.errno == errno.EROFS
+        return False
 
     def close(self) -> None:
         """Call after SQLite has closed the file."""

@@ -103,15 +103,8 @@ class Outcome(NamedTuple):
     error: Exception | None = None
 
 
-def _refusal(error: Exception) -> Exception:
-    if isinstance(error, StuckError | JournalError):  # if one stream is stuck, retention continues with the others
-        return error
-    if isinstance(error, sqlite3.Error) and is_corrupt(error):
-        return CorruptError(
-            f"the journal is damaged where it was to be written ({error}): run `tooltap journal repair`"
-        )
-    kind = JournalError if _is_of_storage(error) else UnstorableError
-    return kind(f"the journal cannot be written: {error}").with_traceback(error.__traceback__)
+READ_ONLY = "its file system has become read-only"
+REMOUNT = "repair it, mount it again, and restart the daemon"
 
 
 class Writer:
@@ -179,7 +172,7 @@ class Writer:
                 faults.note("the journal's writer failed", place_of(error), error)
                 self._roll_back()
                 with suppress(RuntimeError):
-                    self._answer([Outcome(job.future, error=_refusal(error)) for job in jobs if job is not None])
+                    self._answer([Outcome(job.future, error=self._refusal(error)) for job in jobs if job is not None])
         self._connection.close()
         self._mark_file.close()
 
@@ -217,7 +210,7 @@ class Writer:
                 for job in jobs:
                     self._write([job])
                 return
-            outcomes = [Outcome(jobs[0].future, error=_refusal(error))]
+            outcomes = [Outcome(jobs[0].future, error=self._refusal(error))]
         if isinstance(jobs[0].work, Commit):
             failpoint("after-commit")
         with suppress(RuntimeError):  # the event loop is closed, and nobody waits any more
@@ -265,6 +258,17 @@ class Writer:
         if problem := self._files.problem():  # readers get what is there; it is not acknowledged
             return [one._replace(error=JournalError(problem)) for one in outcomes]
         return outcomes
+
+    def _refusal(self, error: Exception) -> Exception:
+        if isinstance(error, StuckError | JournalError):  # if one stream is stuck, retention continues with the others
+            return error
+        if isinstance(error, sqlite3.Error) and is_corrupt(error):
+            return CorruptError(
+                f"the journal is damaged where it was to be written ({error}): run `tooltap journal repair`"
+            )
+        kind = JournalError if _is_of_storage(error) else UnstorableError
+        why = f"{READ_ONLY} ({error}); {REMOUNT}" if kind is JournalError and self._files.is_read_only() else error
+        return kind(f"the journal cannot be written: {why}").with_traceback(error.__traceback__)
 
     def _roll_back(self) -> None:
         self._next_seq = self._mark.next_seq
