@@ -383,7 +383,10 @@ class AmbiguousSessionError(click.ClickException):
 
 def find_session(socket: Path | None, wanted: str) -> dict[str, Any]:
     """Return the row of the session that `wanted` names: an id, the beginning of one, words of a title, or `last`.
-    Raises `UnknownSessionError` and `AmbiguousSessionError`."""
+    Nothing names none: a variable that is not set is no wish. Raises `UnknownSessionError` and
+    `AmbiguousSessionError`."""
+    if not wanted:
+        raise UnknownSessionError("no session is named; list them with `tooltap sessions`")
     if wanted == LAST:
         newest = request(socket, "sessions", limit=1, order="time", empty=True)["sessions"]
         if not newest:
@@ -413,7 +416,7 @@ def _refuse(wanted: str, sessions: list[dict[str, Any]]) -> NoReturn:
         raise UnknownSessionError("the journal has no sessions yet; `tooltap up` reads those that agents store")
     names = [LAST, *(one["session"] for one in sessions), *(one["title"] for one in sessions if one.get("title"))]
     advice = did_you_mean(wanted, names) or "; list them with `tooltap sessions`"
-    raise UnknownSessionError(f"the journal has no session {wanted!r}{advice}")
+    raise UnknownSessionError(f"the journal has no session {short(wanted, MAX_ID)!r}{advice}")
 
 
 def _title(session: dict[str, Any]) -> str:

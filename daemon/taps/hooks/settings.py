@@ -290,8 +290,11 @@ def _toml_string(text: str) -> str:
 
 
 def _read(path: Path) -> str | None:
-    """Return the text of a file; None if there is none. Raises `SettingsError`."""
+    """Return the text of a file; None if there is none. A pipe or a device is not read, which may never end. Raises
+    `SettingsError`."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise SettingsError(f"{path} is not a file; nothing was changed")
         return path.read_bytes().decode()
     except FileNotFoundError:
         return None
