@@ -13,7 +13,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tooltap.daemon.journal.interface import Commit, Journal, JournalError, StreamConflictError, StreamInfo
+from tooltap.daemon.journal.interface import (
+    Commit,
+    Journal,
+    JournalError,
+    RemovedBody,
+    StreamConflictError,
+    StreamInfo,
+)
 from tooltap.daemon.journal.json_lines import OutputLine, PinnedLine, StreamLine
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.normalizers.wire.framing import LongLine
@@ -153,7 +160,11 @@ class Importer:
         self.done.events += 1
 
     async def _output(self, part: OutputLine) -> None:
-        if self._stream is None or not isinstance(part.mime_type, str):
+        if self._stream is None:
+            return
+        if isinstance(part.removed, RemovedBody):
+            await self._journal.note_removed(part.output_id, part.removed)
+        if not isinstance(part.mime_type, str):
             return
         if part.output_id != self._body:
             found = await self._journal.output(part.output_id, 0, 1, "bytes")

@@ -555,6 +555,16 @@ class Journal(ABC):
         """Those of these output bodies that retention has removed before their events. Raises `JournalError`."""
         return {}
 
+    @property
+    def removals(self) -> int:
+        """A number that changes whenever `removed_bodies` may say more; 0: it says nothing."""
+        return self.removed.size.bodies
+
+    async def note_removed(self, output_id: str, removed: RemovedBody) -> None:
+        """Note how retention has removed an output body elsewhere, whose event is imported. A journal that removes no
+        bodies drops this. Raises `JournalError`."""
+        return
+
     async def ask_daemon(self, daemon: str, request: bytes, timeout: float) -> bytes | None:
         """Send a request to another daemon that uses the journal, which answers it with its `on_ask`. Returns the
         answer; None if that daemon does not answer within `timeout` seconds."""

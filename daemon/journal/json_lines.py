@@ -5,7 +5,7 @@ An archive begins with the state of every stream and the pinned sessions, in lin
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Literal, Protocol
 
 import msgspec
@@ -17,6 +17,7 @@ from tooltap.daemon.journal.interface import (
     CorruptError,
     Gaps,
     OutputSlice,
+    RemovedBody,
     StoredEvent,
     StreamInfo,
 )
@@ -37,6 +38,7 @@ class ReadableJournal(Protocol):
     async def output(
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None: ...
+    async def removed_bodies(self, output_ids: Collection[str]) -> dict[str, RemovedBody]: ...
     async def streams(self) -> list[StreamInfo]: ...
     async def pinned(self) -> frozenset[str]: ...
 
@@ -65,6 +67,8 @@ class OutputLine(msgspec.Struct, tag_field="op", tag="output", rename="camel", k
     b64: bytes | UnsetType = UNSET
     error: Literal["corrupt", "removed"] | UnsetType = UNSET
     """The rest of the body cannot be read, or retention has removed it."""
+    removed: RemovedBody | UnsetType = UNSET
+    """How retention has removed it, where that is noted."""
 
 
 async def archive_lines(journal: ReadableJournal) -> AsyncIterator[bytes]:
@@ -112,7 +116,9 @@ async def _body(journal: ReadableJournal, output_id: str) -> AsyncIterator[bytes
             yield msgspec.json.encode(OutputLine(output_id=output_id, offset=offset, error="corrupt")) + b"\n"
             return
         if part is None:
-            yield msgspec.json.encode(OutputLine(output_id=output_id, offset=offset, error="removed")) + b"\n"
+            removed = (await journal.removed_bodies((output_id,))).get(output_id, UNSET)
+            line = OutputLine(output_id=output_id, offset=offset, error="removed", removed=removed)
+            yield msgspec.json.encode(line) + b"\n"
             return
         total = part.total
         line = OutputLine(output_id=output_id, offset=offset, total=total, mime_type=part.mime_type)

@@ -60,7 +60,14 @@ from tooltap.daemon.journal.sqlite.file import (
 )
 from tooltap.daemon.journal.sqlite.opening import OpenState, check_at_open, read_gaps
 from tooltap.daemon.journal.sqlite.reader import EventsRead, KnownDamage
-from tooltap.daemon.journal.sqlite.retention import Deletion, DeletionStep, forget_expired, removed_bodies
+from tooltap.daemon.journal.sqlite.retention import (
+    Deletion,
+    DeletionStep,
+    count_notes_of_bodies,
+    forget_expired,
+    note_removed,
+    removed_bodies,
+)
 from tooltap.daemon.journal.sqlite.sessions import changed_files, count_sessions, sessions, usage
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, note_key, set_meta, verified_meta
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
@@ -144,6 +151,7 @@ class SqliteJournal(Journal):
             self._readers.put(one)
         note = verified_meta(connection, note_key(REMOVED))
         self.removed = decode_removed(note if isinstance(note, bytes) else None)
+        self._notes_of_bodies = count_notes_of_bodies(connection)
         self._deletion = Deletion(self._delete, self._query, lambda: self._events, clock)
         self._closed = False
         self._suspect = False
@@ -516,9 +524,18 @@ class SqliteJournal(Journal):
         return await self._query(reader.read_output, output_id, offset, length, unit)
 
     async def removed_bodies(self, output_ids: Collection[str]) -> dict[str, RemovedBody]:
-        if not self.removed.size.bodies:
+        if not self.removals:
             return {}
         return await self._query(removed_bodies, output_ids)
+
+    @property
+    def removals(self) -> int:
+        return self.removed.size.bodies + self._notes_of_bodies
+
+    async def note_removed(self, output_id: str, removed: RemovedBody) -> None:
+        self._check_open()
+        await self._writer.put(partial(note_removed, output_id=output_id, removed=removed))
+        self._notes_of_bodies += 1
 
     async def load_note(self, name: str) -> bytes | None:
         try:

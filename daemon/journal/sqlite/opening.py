@@ -8,12 +8,21 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tooltap.daemon.journal.interface import PINS, Gaps, JournalError, OutputSlice, StoredEvent, StreamInfo, decode_pins
+from tooltap.daemon.journal.interface import (
+    PINS,
+    Gaps,
+    JournalError,
+    OutputSlice,
+    RemovedBody,
+    StoredEvent,
+    StreamInfo,
+    decode_pins,
+)
 from tooltap.daemon.journal.sqlite import streams
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
 from tooltap.daemon.journal.sqlite.file import (
@@ -25,6 +34,7 @@ from tooltap.daemon.journal.sqlite.file import (
     read_high_water,
 )
 from tooltap.daemon.journal.sqlite.reader import KnownDamage, read, read_output
+from tooltap.daemon.journal.sqlite.retention import removed_bodies
 from tooltap.daemon.journal.sqlite.tables import get_meta, note_key, row_sum, set_meta, verified_meta
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.filters import ALL_EVENTS, Filter
@@ -240,6 +250,9 @@ class JournalFile:
         self, output_id: str, offset: int, length: int, unit: Literal["bytes", "lines"]
     ) -> OutputSlice | None:
         return read_output(self._connection, output_id, offset, length, unit)
+
+    async def removed_bodies(self, output_ids: Collection[str]) -> dict[str, RemovedBody]:
+        return removed_bodies(self._connection, output_ids)
 
     async def streams(self) -> list[StreamInfo]:
         return streams.streams(self._connection, None, None, Damages())

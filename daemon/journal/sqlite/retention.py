@@ -362,18 +362,36 @@ def _delete_one_body(connection: sqlite3.Connection, one: Candidate, limit: int,
     body, size, output_id = connection.execute(
         "SELECT id, bytes, output_id FROM bodies WHERE stream=? ORDER BY id LIMIT 1", (one.stream,)
     ).fetchone()
-    key = removed_key(one.stream)
-    note, place = verified_meta(connection, key), place_of_output(output_id)
-    line = 0 if place is None else place[1]
-    if isinstance(note, bytes):
-        line = max(line, _removed_decoder.decode(note).line)
-    set_meta(connection, key, msgspec.json.encode(RemovedBody(line, now, limit)))
+    place = place_of_output(output_id)
+    _note(connection, one.stream, RemovedBody(0 if place is None else place[1], now, limit))
     pieces = connection.execute("DELETE FROM pieces WHERE body=?", (body,)).rowcount
     connection.execute("DELETE FROM bodies WHERE id=?", (body,))
     return Removed(bodies=1, bytes=size, oldest=one.happened, newest=one.happened), CHUNK * max(1, pieces)
 
 
+def _note(connection: sqlite3.Connection, stream: str, removed: RemovedBody) -> None:
+    """Note that an output body of a stream was removed, and with it those of earlier lines."""
+    key = removed_key(stream)
+    note = verified_meta(connection, key)
+    if isinstance(note, bytes):
+        removed = msgspec.structs.replace(removed, line=max(removed.line, _removed_decoder.decode(note).line))
+    set_meta(connection, key, msgspec.json.encode(removed))
+
+
 _removed_decoder = msgspec.json.Decoder(RemovedBody)
+
+
+def note_removed(connection: sqlite3.Connection, output_id: str, removed: RemovedBody) -> None:
+    """Implements `Journal.note_removed`."""
+    if (place := place_of_output(output_id)) is not None:
+        _note(connection, place[0], msgspec.structs.replace(removed, line=place[1]))
+
+
+def count_notes_of_bodies(connection: sqlite3.Connection) -> int:
+    """Of how many streams it is noted that output bodies were removed."""
+    first, last = removed_key(""), removed_key("\U0010ffff")
+    found: int = connection.execute("SELECT count(*) FROM meta WHERE key BETWEEN ? AND ?", (first, last)).fetchone()[0]
+    return found
 
 
 def removed_bodies(connection: sqlite3.Connection, output_ids: Collection[str]) -> dict[str, RemovedBody]:

@@ -92,7 +92,7 @@ class Fragments:
         self._cards: Cache[tuple[int, str], Markup] = Cache(max_bytes // 16)
         """`seq` and level of a fragment -> its card."""
         self._removed_bodies = 0
-        """Output bodies that retention had removed when the cached fragments were rendered."""
+        """`removals` of the journal when the cached fragments were rendered."""
         self._rendering: WeakValueDictionary[tuple[int, int], anyio.Lock] = WeakValueDictionary()
         """First and last `seq` of live events that are being rendered."""
 
@@ -109,7 +109,7 @@ class Fragments:
     async def _removed(self, stored: Sequence[StoredEvent]) -> dict[str, str]:
         """Return the ids of the events' output bodies that retention has removed, and why. Forget what was rendered
         before it had removed them."""
-        count = self._journal.removed.size.bodies
+        count = self._journal.removals
         if count != self._removed_bodies:
             self._removed_bodies = count
             self._cached.clear()

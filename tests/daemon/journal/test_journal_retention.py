@@ -7,14 +7,17 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import anyio
+import orjson
 import pytest
 from structlog.testing import capture_logs
 
 from tests.daemon.events import call, commit, event, message, result
+from tooltap.daemon.journal.importing import Importer
 from tooltap.daemon.journal.interface import Journal, NotEndedError, OutputSlice
 from tooltap.daemon.journal.json_lines import archive_lines
 from tooltap.daemon.journal.nats.connection import AwayError
@@ -403,7 +406,55 @@ async def test_archive_names_the_bodies_that_were_removed(sqlite_journal: Sqlite
 
     lines = [line async for line in archive_lines(sqlite_journal)]
 
-    assert lines[-1] == b'{"op":"output","outputId":"s:1:o0","offset":0,"error":"removed"}\n'
+    last = orjson.loads(lines[-1])
+    assert last == {
+        "op": "output",
+        "outputId": "s:1:o0",
+        "offset": 0,
+        "error": "removed",
+        "removed": {"line": 1, "at": last["removed"]["at"], "limit": last["removed"]["limit"]},
+    }
+
+
+async def test_imported_journal_knows_which_bodies_were_removed_before(
+    sqlite_journal: SqliteJournal, tmp_path: Path
+) -> None:
+    """Also after it was opened again; what it has removed itself is not counted for that."""
+    pieces = [OutputChunk(f"s:{line}:o0", 0, Random(line).randbytes(300_000), "text/plain") for line in (1, 2)]
+    for line, piece in enumerate(pieces, 1):
+        said = result(str(line), line=line, outputs={"/output/stdout": reference(piece)})
+        state: dict[str, Any] = {"state": "ended"} if line == len(pieces) else {}
+        await sqlite_journal.commit(commit(said, piece, base=line - 1, **state))
+    await sqlite_journal.expire(0, used(sqlite_journal) - 100_000)
+    names = [piece.output_id for piece in pieces]
+    gone = await sqlite_journal.removed_bodies(names)
+    assert list(gone) == names[:1]
+    lines = [line.removesuffix(b"\n") async for line in archive_lines(sqlite_journal)]
+
+    place = tmp_path / "other.db"
+    for is_first in (True, False):
+        other = await SqliteJournal.open(place)
+        try:
+            if is_first:
+                await Importer(other, lambda number, why: pytest.fail(f"{number}: {why}")).read(lines)
+                await other.listen()
+            assert await other.removed_bodies([*names, "s:9:o0"]) == gone
+            assert other.removals
+            assert other.removed == RetentionStatistics()
+            assert (await other.output(names[1], 0, 1, "bytes")) is not None
+        finally:
+            await other.close()
+
+
+async def test_archives_without_the_note_are_read(sqlite_journal: SqliteJournal) -> None:
+    """Those of earlier versions, and notes of later ones."""
+    lines = [
+        b'{"op":"output","outputId":"s:1:o0","offset":0,"error":"removed"}',
+        b'{"op":"output","outputId":"s:1:o0","offset":0,"error":"removed","removed":{"line":1,"at":2,"limit":3,"by":"x"}}',
+    ]
+    unread: list[int] = []
+    await Importer(sqlite_journal, lambda number, _: unread.append(number)).read(lines)
+    assert unread == []
 
 
 async def test_pinned_session_is_kept_until_it_is_unpinned_or_removed(journal: Journal) -> None:
