@@ -102,7 +102,7 @@ def command(
     if as_json:
         say_json(orjson.dumps(msgspec.to_builtins(report)))
     else:
-        _print_report(report, len(report.findings) if all_findings else FINDINGS)
+        _print_report(report, None if all_findings else FINDINGS)
     failing = {"alarm", "notice"} if strict else {"alarm"}
     context.exit(1 if any(finding.severity in failing for finding in report.findings) else 0)
 
@@ -177,8 +177,9 @@ class _Watch:
         yield msgspec.msgpack.encode(self._drift.take())
 
 
-def _print_report(report: Report, shown: int) -> None:
-    """Print the first findings, and the agents they are of, those with the most findings first."""
+def _print_report(report: Report, shown: int | None) -> None:
+    """Print the first findings, and the agents they are of, those with the most findings first. `shown`: how many of
+    each; None for all."""
     import msgspec
 
     for finding in report.findings[:shown]:
@@ -188,9 +189,10 @@ def _print_report(report: Report, shown: int) -> None:
     agents = sorted(report.agents, key=lambda one: -numbers[one.dialect, one.provider, one.version])
     for agent in agents[:shown]:
         on_stderr(_summary(msgspec.to_builtins(agent)))
-    if (rest := report.findings[shown:]) or agents[shown:]:
+    rest, further = ([], []) if shown is None else (report.findings[shown:], agents[shown:])
+    if rest or further:
         alarms = sum(finding.severity == "alarm" for finding in rest)
-        counts = [(alarms, "alarm"), (len(rest) - alarms, "notice"), (len(agents[shown:]), "agent")]
+        counts = [(alarms, "alarm"), (len(rest) - alarms, "notice"), (len(further), "agent")]
         more = ", ".join(counted(number, what) for number, what in counts if number)
         on_stderr(f"not shown: {more}; --all prints them")
     if report.omitted:

@@ -410,6 +410,15 @@ def test_printed_report_is_a_screenful(tmp_path: Path) -> None:
     assert every.stdout.decode().startswith(finished.stdout.decode())
 
 
+def test_all_names_the_agents_without_findings() -> None:
+    finished = here("drift", "--all", FIXTURES / "codex-exec/codex-0.169/shell-fails.jsonl")
+
+    assert finished.stdout == b""
+    [line] = finished.stderr.decode().splitlines()
+    assert "1 stream, " in line
+    assert "compared with 0.169.0" in line
+
+
 MINE = Origin("acp", "mine", "1")
 
 
