@@ -172,30 +172,6 @@ LETTA = UnsupportedAgent(
     ),
 )
 
-AG_UI = UnsupportedAgent(
-    "agents behind the AG-UI protocol",
-    "ag-ui-protocol/ag-ui: the event types; public captures",
-    _sse(
-        {"type": "RUN_STARTED", "threadId": "thread-1", "runId": "run-1"},
-        {"type": "TEXT_MESSAGE_START", "messageId": "m", "role": "assistant"},
-        {"type": "TOOL_CALL_START", "toolCallId": "c1", "toolCallName": "calculator", "parentMessageId": "m"},
-        {"type": "TOOL_CALL_RESULT", "messageId": "m2", "toolCallId": "c1", "content": "8", "role": "tool"},
-        {"type": "RUN_FINISHED", "threadId": "thread-1", "runId": "run-1"},
-    ),
-)
-
-AI_SDK = UnsupportedAgent(
-    "agents behind the AI SDK, UI message stream",
-    "vercel/ai: the stream protocol's documentation",
-    _sse(
-        {"type": "start", "messageId": "m"},
-        {"type": "text-delta", "id": "1", "delta": "hi"},
-        {"type": "tool-input-available", "toolCallId": "c1", "toolName": "search", "input": {"q": "x"}},
-        {"type": "tool-output-available", "toolCallId": "c1", "output": {}},
-        {"type": "finish", "finishReason": "stop"},
-    ),
-)
-
 ANTHROPIC = UnsupportedAgent(
     "Anthropic's Messages API, streamed, without an agent around it",
     "the vendor's API reference",
@@ -271,8 +247,6 @@ AMAZON_Q = UnsupportedAgent(
 )
 
 UNSUPPORTED = {
-    "ag-ui": AG_UI,
-    "ai-sdk": AI_SDK,
     "aider": AIDER,
     "amazon-q": AMAZON_Q,
     "amp": AMP,
