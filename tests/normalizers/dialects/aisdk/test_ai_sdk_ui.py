@@ -35,7 +35,8 @@ def test_message_is_a_turn() -> None:
 
 
 def test_frames_of_server_sent_events_are_taken_off() -> None:
-    framed = [Line(frame) for line in SHELL for frame in (b"data: " + bytes(line.data), b"")]
+    data = [line.data for line in SHELL if isinstance(line.data, bytes)]
+    framed = [Line(frame) for line in data for frame in (b"data: " + line, b"")]
     events = normalize("auto", [*framed, Line(b"data: [DONE]")])
 
     assert {one.dialect for one in events} == {"ai-sdk-ui"}

@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.normalizers.reading import of, read, recording
+from tests.normalizers.reading import FIXTURES, of, read, recording
 from tooltap.protocol.events import Message, Notice, SessionEvent, ToolResult, Turn, Unparsed, Usage
 from tooltap.testing import normalize
 
 COUNT = recording("atif", "count", "atif-written")
-WHOLE: dict[str, Any] = orjson.loads(COUNT[0].data)
+WHOLE: dict[str, Any] = orjson.loads((FIXTURES / "atif" / "atif-written" / "count.jsonl").read_bytes())
 
 
 def trajectory(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
