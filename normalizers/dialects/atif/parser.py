@@ -27,7 +27,7 @@ class AtifState(SessionState, kw_only=True):
 class Atif(Parser):
     """Trajectories in the Agent Trajectory Interchange Format.
 
-    Written after its specification (harbor: `docs/rfcs/0001-trajectory-format.md`, 1.4) and its package `atif` (1.8),
+    Written after its specification (RFC 0001 of Harbor, 1.4) and its package `atif` (1.8),
     without a recording. A step is a prompt, or an answer of the model with its calls, their results and its tokens. A
     step without a call ends the turn; the document does not say how a call has ended.
     """
