@@ -27,6 +27,10 @@ CODEX = DEMO / "codex.jsonl"
 """Tapped lines of both directions."""
 
 
+WITHOUT_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""For a program whose files are limited: Python would keep half of a compiled module, and not start again."""
+
+
 def environment(**changes: str) -> dict[str, str]:
     """Return the environment of the tests, without variables that affect the commands."""
     dropped = ("TOOLTAP_SOCKET", "NO_COLOR", "TOOLTAP_TRACE", "HAPPIER_STACK_TOOL_TRACE")

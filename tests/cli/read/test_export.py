@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import CLAUDE, COMMAND, environment, here, sentence, start, tooltap
+from tests.cli.command import CLAUDE, COMMAND, WITHOUT_BYTECODE, environment, here, sentence, start, tooltap
 from tests.cli.tap.spooling import until
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, running
@@ -269,7 +269,7 @@ def test_export_to_a_full_disk_changes_nothing(tmp_path: Path) -> None:
     finished = subprocess.run(
         [*command, "export", "--html", str(CLAUDE), "-o", str(page)],
         capture_output=True,
-        env=environment(),
+        env=environment(**WITHOUT_BYTECODE),
         check=False,
     )
 

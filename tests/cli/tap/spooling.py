@@ -6,12 +6,12 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cli.command import TIMEOUT, Child, environment, serving, start
+from tests.cli.command import TIMEOUT, WITHOUT_BYTECODE, Child, environment, serving, start
 from tests.daemon.constants import program, write_settings
 from tests.daemon.running import Wire
 
@@ -41,13 +41,15 @@ class Place:
         return sorted((self.folder / "spool").glob("*.spool"))
 
     def run(
-        self, *arguments: object, file_kib: int | None = None, **changes: str
+        self, *arguments: object, file_kib: int | None = None, within: Sequence[object] = (), **changes: str
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a command. `file_kib`: the size limit of files; beyond it, writing fails as on a full disk."""
+        """Run a command. `file_kib`: the size limit of files; beyond it, writing fails as on a full disk. `within`: the
+        command that runs it."""
         variables = environment(**self.variables, **changes)
         options = ["--socket", self.socket, "--dialect", "claude-stream"]
-        command = [sys.executable, "-m", program(variables), "run", *options, *arguments]
+        command = [*within, sys.executable, "-m", program(variables), "run", *options, *arguments]
         if file_kib is not None:
+            variables |= WITHOUT_BYTECODE
             command = ["bash", "-c", f'ulimit -f {file_kib}; exec "$@"', "bash", *command]
         return subprocess.run(
             list(map(str, command)), capture_output=True, input=b"", timeout=TIMEOUT, env=variables, check=False

@@ -7,6 +7,7 @@ import random
 import re
 import resource
 import shutil
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import count
@@ -14,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Child, sentence
+from tests.cli.command import WITHOUT_BYTECODE, Child, sentence
 from tests.cli.tap.spooling import Place, line, until
 from tests.cli.tap.test_run import agent
 from tests.daemon.constants import VARIABLE
+from tests.daemon.taps.test_follow_machines import PRIVATE, require_machines
 
 ECHO = agent("import sys\nfor line in sys.stdin: print(line, end='')")
 
@@ -223,6 +225,37 @@ def test_full_disk_loss_is_reported(place: Place) -> None:
     check_that_the_rest_is_told(place, 1_000, "the spool cannot be written: File too large")
 
 
+SMALL = """
+spool=$0 kept=$1; shift
+mount -t tmpfs -o size=64k,mode=700 tmpfs "$spool" || exit 99
+"$@"; code=$?
+"$PYTHON" -m tooltap.cli doctor --json >"$kept/doctor"
+cp "$spool"/*.spool "$kept" && exit $code
+"""
+
+
+def test_spool_on_a_full_disk_keeps_what_fits(place: Place) -> None:
+    """The disk of the spool is mounted for the tap and the doctor alone; its spool is then copied from there."""
+    require_machines()
+    spool, kept = place.folder / "spool", place.folder / "kept"
+    spool.mkdir(mode=0o700)
+    kept.mkdir()
+    finished = place.run(*prints(1_000), within=[*PRIVATE, "sh", "-c", SMALL, spool, kept], PYTHON=sys.executable)
+
+    assert (finished.returncode, finished.stdout) == (0, output(1_000))
+    reason = "the spool cannot be written: No space left on device"
+    said = rf"(\d+) of 1000 lines wait in the spool and (\d+) are lost \({reason}\): no daemon is listening at .*"
+    report = re.fullmatch(said, sentence(finished))
+    assert report is not None, finished.stderr
+    assert int(report[1]) + int(report[2]) == 1_000
+    findings = json.loads((kept / "doctor").read_bytes())["findings"]
+    full = [one["text"] for one in findings if (one["area"], one["level"]) == ("spool", "problem")]
+    assert full == [f"only 0 MiB are left for {spool}"]
+    [copy] = kept.glob("*.spool")
+    copy.rename(spool / copy.name)
+    check_that_the_rest_is_told(place, 1_000, reason)
+
+
 @pytest.mark.parametrize("option", ["--spool-bytes", "--spool-total-bytes"])
 def test_spools_are_bounded(option: str, place: Place) -> None:
     finished = place.run(option, 20_000, *prints(1_000))
@@ -279,6 +312,7 @@ def test_stuck_disk_loss_is_reported(place: Place, monkeypatch: pytest.MonkeyPat
 
 
 def test_daemon_with_full_disk_gets_all_lines_later(place: Place) -> None:
+    place.variables |= WITHOUT_BYTECODE
     with place.serving() as daemon, place.start(*ECHO) as run:
         echo(run, range(50))
         until(lambda: list(daemon.journal().values()) == [list(range(50))])
