@@ -20,7 +20,7 @@ from tests.daemon.lives import Gone
 from tests.storm.agents import length, session_id, transcript_line, word
 from tests.storm.checker import Answering, Expected, Export, Search
 from tests.storm.publishers import published
-from tests.storm.world import World
+from tests.storm.world import PATIENCE, World
 
 __all__ = ["FOLLOWED", "TAPPED", "Users"]
 
@@ -28,7 +28,6 @@ FOLLOWED, TAPPED, ASKING = 0x0F000000, 0x0E000000, "storm-asks-{}"
 """The first sessions of session files and of taps."""
 UNAVAILABLE = {"journal", "no-index", "too-many-connections"}
 """Codes of refusals that a fault explains."""
-PATIENCE = 120.0
 QUESTIONS = 20
 """Questions of a session."""
 AWAY = (OSError, Gone, AssertionError, ValueError)
@@ -57,7 +56,7 @@ class Users:
 
     def join(self) -> None:
         for thread in self._threads:
-            thread.join(180)
+            thread.join(3 * PATIENCE)  # two commands, one after the other
             if thread.is_alive():
                 self.world.note(f"{thread.name} does not end")
 
@@ -129,7 +128,7 @@ class Users:
                 time.sleep(numbers.uniform(0.2, 1.5))
                 process.kill()
                 self.world.counts["taps killed"] += 1
-            _, said = process.communicate(timeout=120)
+            _, said = process.communicate(timeout=PATIENCE)
         if process.returncode == 0 and b"lost" not in said:
             self.streams[number] = Expected(total, total)
         elif process.returncode not in (0, -9):
@@ -203,7 +202,7 @@ class Users:
             except AWAY:
                 self._connect(tap)
         for thread in clients:
-            thread.join(60)
+            thread.join(PATIENCE)  # what it has not written down would seem to be nobody's answer
         one.written.extend(map(_outcome, tap.written[before:]))
         self.answers.append(one)
         self.world.counts["answers"] += 1
