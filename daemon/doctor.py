@@ -413,7 +413,8 @@ def search_index(statistics: dict[str, Any]) -> Iterator[Finding]:
         yield note("search", text, "Wait for it; until then, each search says up to which event it has searched.")
     elif floor := index["floor"]:
         text = f"events up to {floor} are not searched: the index would be larger than `index_bytes`"
-        yield note("search", text, "Raise `index_bytes` in the configuration file to search more of them.")
+        advice = "Raise `index_bytes` in the configuration file, and restart the daemon, to search more of them."
+        yield note("search", text, advice)
     else:
         yield fine("search", f"the search index has {counted(index['documents'], 'text')}")
 

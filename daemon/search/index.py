@@ -318,6 +318,8 @@ class Index:
         """`seq` up to which events are indexed."""
         self.floor = int(get(self._connection, "floor"))
         """`seq` up to which events were dropped, to bound the size of the index."""
+        self.limit = int(get(self._connection, "most") or 0)
+        """Most bytes that it might have then."""
 
     def close(self) -> None:
         self._connection.close()
@@ -568,7 +570,8 @@ class Index:
         with self._transaction():
             self._drop(rows[0][0])
             put(self._connection, "floor", rows[0][1])
-        self.floor = rows[0][1]
+            put(self._connection, "most", most)
+        self.floor, self.limit = rows[0][1], most
         self._free_pages()
         return True
 

@@ -264,6 +264,9 @@ class Indexer:
         if await self._is_of_another(self._index):
             _log.info("another journal was indexed; rebuilding the search index", index=str(path))
             await self._begin_again()
+        elif self._index.floor and self._index.limit < self._most_bytes:
+            _log.info("the search index may be larger now; rebuilding it", index=str(path))
+            await self._begin_again()
         self._statistics = await self._call(self._index.statistics)
 
     async def _is_of_another(self, index: Index) -> bool:

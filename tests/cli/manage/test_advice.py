@@ -46,6 +46,7 @@ from tooltap.normalizers.core.items import OutputChunk
 HERE = "tests/cli/manage/test_advice.py::"
 SPOOLS = "tests/cli/manage/test_doctor_spools.py::"
 FILES = "tests/daemon/test_files_in_use.py::"
+LIMITS = "tests/cli/manage/test_advice_limits.py::"
 CHMOD = HERE + "test_chmod_mends_it"
 
 FOLLOWED = {
@@ -60,6 +61,10 @@ FOLLOWED = {
     "Move it away, or set TOOLTAP_SOCKET.": HERE + "test_what_is_no_socket_is_moved_away",
     "Do what it says, use the version that wrote it, or run `tooltap serve --journal sqlite:PATH`.": HERE
     + "test_another_journal_is_served",
+    "Raise the limit (sysctl, or `follow.watches`), and restart the daemon.": LIMITS
+    + "test_raised_limit_of_watches_watches_all",
+    "Raise `index_bytes` in the configuration file, and restart the daemon, to search more of them.": LIMITS
+    + "test_raised_index_bytes_search_more",
     "{} publishes them.": HERE + "test_stopping_and_following_publishes_sessions",
     "Raise `retention_bytes` in the configuration file, and restart the daemon, to keep more from now on.": HERE
     + "test_raised_limit_keeps_more",
@@ -118,8 +123,6 @@ FOLLOWED = {
 UNFOLLOWED = {
     "Direct its standard error to a file, or read the pipe.",
     "Follow on the machine where the agents run, if that is too late; what it caches comes later still.",
-    "Raise the limit (sysctl, or `follow.watches`), and restart the daemon.",
-    "Raise `index_bytes` in the configuration file to search more of them.",
     "Raise the limit of open files (ulimit -n), or close clients; those that wait are served then.",
     "Read the daemon's log; the spool stays until it can be taken in.",
     "Run {} to use it.",

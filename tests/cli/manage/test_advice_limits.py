@@ -1,0 +1,55 @@
+"""The advice of `tooltap doctor` about limits is followed: `test_advice.py` has the table of all advice."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from random import Random
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.cli.command import here
+from tests.cli.manage.test_advice import finding, home, says, served
+from tests.cli.manage.test_doctor import write
+from tests.daemon.events import commit, message
+from tests.daemon.running import running
+from tests.daemon.taps.following import CLAUDE
+from tests.daemon.test_files_in_use import until
+
+__all__ = ["home"]
+
+
+def test_raised_index_bytes_search_more(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tooltap.daemon.search.index.PART_DOCUMENTS", 100)
+    monkeypatch.setattr("tooltap.daemon.search.indexer.BATCH", 100)
+    chosen = Random(3)
+    many = [message(f"word {' '.join(str(chosen.random()) for _ in range(20))}") for _ in range(1_000)]
+    with capture_logs(), running(home, index_bytes=300_000) as daemon:
+        daemon.commit(commit(*many))
+        until(lambda: says("search", "are not searched", "--socket", daemon.path))
+        advice = finding("search", "are not searched", "--socket", daemon.path).advice
+    [key] = re.findall(r"^Raise `(\w+)` in the configuration file, and restart the daemon", advice)
+    with capture_logs() as logs, running(home, index_bytes=300_000) as daemon:  # nothing is rebuilt for that
+        until(lambda: says("search", "are not searched", "--socket", daemon.path))
+    assert [one for one in logs if "rebuilding" in one["event"]] == []
+    with capture_logs(), running(home, **{key: 100_000_000}) as daemon:
+        until(lambda: says("search", "the search index has 1,000 texts", "--socket", daemon.path))
+
+
+@pytest.mark.process
+def test_raised_limit_of_watches_watches_all(home: Path) -> None:
+    settings = write(home / "config" / "tooltap" / "tooltap.toml", "[follow]\nagents = ['claude']\nwatches = 5\n")
+    for number in range(20):
+        write(
+            home / ".claude" / "projects" / f"-p{number}" / "a.jsonl", CLAUDE.read_text().replace("demo", f"s{number}")
+        )
+    with served("serve"):
+        until(lambda: says("daemon", "the daemon cannot watch"))
+        advice = finding("daemon", "the daemon cannot watch").advice
+    [table, key] = re.findall(r"`(\w+)\.(\w+)`", advice)[0]
+    settings.write_text(f"[{table}]\nagents = ['claude']\n{key} = 5000\n")
+    with served("serve"):
+        write(home / ".claude" / "projects" / "-new" / "a.jsonl", CLAUDE.read_text().replace("demo", "last"))
+        until(lambda: b"last" in here("sessions", "--json").stdout)
+        assert not says("daemon", "the daemon cannot watch")
