@@ -468,6 +468,10 @@ def _is_guest_notice(event: Produced) -> bool:
     return event.kind == "notice" and event.fields.code in GUEST_NOTICES
 
 
+QUOTING: Final = str.maketrans("", "", '"\\')
+"""What an agent puts around and into the words of its command line, when it stores them as one prompt."""
+
+
 def is_prompt(item: Item) -> bool:
     """Return whether an item is something that the user said to the agent itself."""
     return (
@@ -495,4 +499,6 @@ def _beginning(prompt: Produced) -> str:
 
 
 def _is_same(one: str, other: str) -> bool:
+    """Compare without quoting: OpenCode stores `"two words"` for the argument `two words`."""
+    one, other = one.translate(QUOTING), other.translate(QUOTING)
     return bool(one) == bool(other) and (one.startswith(other) or other.startswith(one))

@@ -78,6 +78,21 @@ def test_tokens_and_costs_of_a_run_and_its_file_count_once(tmp_path: Path, first
         assert one["costUsd"] == pytest.approx(0.01464)
 
 
+def test_prompt_that_the_agent_stores_in_quotes_is_there_once(tmp_path: Path) -> None:
+    """As `opencode run 'Say "hello" twice'` stores it."""
+    said = 'Say "hello" twice'
+    typed = json.dumps({"type": "user", "message": {"role": "user", "content": said}}).encode() + b"\n"
+    with Follower(tmp_path) as follower, follower.connect() as wire:
+        publish(wire, "run-1", PRINT[:1])
+        publish_more(wire, [typed], 2, direction="in")
+        append(follower.session, [prompt_line(json.dumps(said), 0)])
+        follower.read(follower.session, 1)
+        append(follower.session, [prompt_line("Only here", 0)])
+        events = follower.events_when(lambda events: "Only here" in prompts_from_file(events))
+
+    assert [event["text"] for event in events if event.get("role") == "user"] == [said, "Only here"]
+
+
 def test_prompts_are_there_once(tmp_path: Path) -> None:
     """From whichever stream has them first; the same words, said twice, are there twice."""
     typed = json.dumps({"type": "user", "message": {"role": "user", "content": "Again"}}).encode() + b"\n"
