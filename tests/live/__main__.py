@@ -1,29 +1,63 @@
-"""Installs agents and runs them: `make live` all of them, `make live-quick` (`--quick`) a part of what people use most.
+"""Installs agents and runs them: `make live` all of them, or those that are named; `make live-quick` (`--quick`) a part
+of what people use most; with `--latest` the newest versions, about which it writes a report.
 
 With `--quick`, an agent that cannot be installed is no failure: the last line says which were not run, and why.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from datetime import date
 
-from tests.live.agents import AGENTS, SEEN, install
+from tests.live.agents import AGENTS, BUILDS, SEEN, VERSIONS_VARIABLE, install, newest
+from tests.live.matrix import KEPT_VARIABLE
+from tests.live.report import BUILD, compare, record
 from tests.live.test_answering import CLIENT, QUICK_VARIABLE
 
 QUICK = ("claude-terminal", "claude", "codex", "gemini", "opencode", "claude-agent-acp")
 INSTALLING, ENOUGH = 150.0, 240.0
 """Seconds of the quick set: for installing, and after which no further agent is started."""
 TEST = "tests/live/test_answering.py::test_agent_waits_is_answered_and_goes_on"
+JUNIT = BUILD / "results.xml"
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-rfEs", "-n", "0", "-m", "lab")
 
 
-def run_all() -> int:
-    for agent, reason in install(AGENTS, None).items():
+def run_all(names: list[str]) -> int:
+    """Run all tests, or those of these agents, and note what they show of each agent."""
+    code = _run(names, "tests/live")
+    record(JUNIT, date.today().isoformat())
+    return code
+
+
+def run_latest(names: list[str]) -> int:
+    """Run the newest versions in a process of their own, and write a report. What is committed stays as it is."""
+    versions = {name: newest(build) for name, build in BUILDS.items()}
+    variables = {**os.environ, VERSIONS_VARIABLE: json.dumps(versions), KEPT_VARIABLE: str(BUILD / "recordings")}
+    shutil.rmtree(BUILD, ignore_errors=True)
+    return subprocess.call([sys.executable, "-m", "tests.live", "--report", *names], env=variables)
+
+
+def run_report(names: list[str]) -> int:
+    """Run the versions that the environment names, and write the report."""
+    code = _run(names, "tests/live/test_matrix.py")
+    report = compare(JUNIT, {name: build.version for name, build in BUILDS.items()})
+    (BUILD / "report.md").write_text(report)
+    print(report)
+    return code
+
+
+def _run(names: list[str], tests: str) -> int:
+    wanted = [agent for agent in AGENTS if not names or any(name in agent for name in names)]
+    for agent, reason in install(wanted, None).items():
         print(f"{agent}: {reason}", flush=True)
-    return subprocess.call([*PYTEST, "tests/live"])
+    chosen = ("-k", " or ".join(names)) if names else ()
+    BUILD.mkdir(parents=True, exist_ok=True)
+    return subprocess.call([*PYTEST, f"--junitxml={JUNIT}", *chosen, tests])
 
 
 def run_quick() -> int:
@@ -51,4 +85,6 @@ def run_quick() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_quick() if "--quick" in sys.argv[1:] else run_all())
+    options = {"--quick": lambda _: run_quick(), "--latest": run_latest, "--report": run_report}
+    given = sys.argv[1:]
+    sys.exit(options[given[0]](given[1:]) if given and given[0] in options else run_all(given))

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tests.live.model import Call
 
 SEEN = "2026-11-29"
-"""Date on which all of `BUILDS` were seen working: `make live-quick` and CI run these, never what is newest that day."""
+"""Date on which all of `BUILDS` were seen working: these are run, in CI as well, and not what is newest that day."""
 VERSIONS_VARIABLE = "TOOLTAP_LIVE_VERSIONS"
 """Variable with the versions that are run instead, as JSON: key of `BUILDS` -> version."""
 CACHE = Path(os.environ.get("TOOLTAP_LIVE") or Path.home() / ".cache/tooltap-live")

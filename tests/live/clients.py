@@ -61,6 +61,8 @@ class LineClient:
     def __init__(self, command: Sequence[str], workspace: Path, environment: dict[str, str]) -> None:
         self.seen: list[dict[str, Any]] = []
         """All that the agent has said."""
+        self.sent: list[dict[str, Any]] = []
+        """All that it was sent."""
         self.errors = ""
         self._home = environment["HOME"]
         self._lines: Queue[dict[str, Any] | None] = Queue()
@@ -110,6 +112,7 @@ class LineClient:
         return self.wait(self.is_end)
 
     def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(message).encode() + b"\n")
         self._process.stdin.flush()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count, pairwise
@@ -36,19 +37,34 @@ class Call(NamedTuple):
     arguments: dict[str, Any] | str
 
 
-Step: TypeAlias = "str | Call"
-"""A turn of the model: a text, or a call."""
+class Refusal(NamedTuple):
+    """What the server answers instead of the model, the first `times` that it is asked."""
+
+    status: int
+    times: int
+
+
+Step: TypeAlias = "str | Call | Refusal"
+"""A turn of the model: a text, or a call; or what comes before it."""
 Script: TypeAlias = "Mapping[str, Sequence[Step]]"
 """Steps by the marker that starts them."""
 
+_Said: TypeAlias = "str | Call"
+
 _numbers = count(1)
+
+
+class _RefusedError(Exception):
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
 
 
 class Model:
     """The server. `url`: its address, without a path."""
 
     def __init__(self, script: Script) -> None:
-        handler = type("Handler", (_Handler,), {"script": script})
+        handler = type("Handler", (_Handler,), {"script": script, "refused": Counter[str]()})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -65,6 +81,8 @@ class Model:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     script: ClassVar[Script] = {}
+    refused: ClassVar[Counter[str]] = Counter()
+    """Marker -> requests that were refused."""
 
     def log_message(self, *_: object) -> None:
         pass
@@ -94,10 +112,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self._reply(body, _gemini(self._step(body, _said_to_gemini(body))), _gemini_stream)
             else:
                 self._whole({"error": {"message": "not found"}}, 404)
+        except _RefusedError as refused:
+            reason = {"type": "invalid_request_error", "code": refused.status, "message": "The script refuses."}
+            self._whole({"type": "error", "error": reason}, refused.status)
         except (BrokenPipeError, ConnectionResetError):
             pass
 
-    def _step(self, body: dict[str, Any], said: Sequence[tuple[str, str]]) -> Step:
+    def _step(self, body: dict[str, Any], said: Sequence[tuple[str, str]]) -> _Said:
         """The model's next turn. `said`: role (`user`, `assistant` or another) and text of each part of the
         conversation."""
         if not body.get("tools"):
@@ -106,7 +127,12 @@ class _Handler(BaseHTTPRequestHandler):
         for place, (role, text) in enumerate(said):
             if role == "user" and (found := MARKER.findall(text)):
                 name, start = found[-1], place
-        steps = self.script.get(name or "", ())
+        name = name or ""
+        steps = [one for one in self.script.get(name, ()) if not isinstance(one, Refusal)]
+        for refusal in self.script.get(name, ()):
+            if isinstance(refusal, Refusal) and self.refused[name] < refusal.times:
+                self.refused[name] += 1
+                raise _RefusedError(refusal.status)
         roles = [role for role, _ in said[start:]]
         turns = sum(one == "assistant" and before != "assistant" for before, one in pairwise(roles))
         step = steps[turns] if turns < len(steps) else OVER
@@ -133,6 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
+        self.send_header("request-id", _id("req_"))
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         for event, data in stream(whole):
@@ -145,6 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
         data = json.dumps(value).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
+        self.send_header("request-id", _id("req_"))
         self.send_header("content-length", str(len(data)))
         self.end_headers()
         if self.command != "HEAD":
@@ -172,7 +200,7 @@ def _said_to_anthropic(body: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["role"], _text_of(one.get("content"))) for one in body.get("messages", [])]
 
 
-def _anthropic(body: dict[str, Any], step: Step) -> dict[str, Any]:
+def _anthropic(body: dict[str, Any], step: _Said) -> dict[str, Any]:
     if isinstance(step, Call):
         block = {"type": "tool_use", "id": _id("toolu_"), "name": step.tool, "input": step.arguments}
     else:
@@ -185,7 +213,12 @@ def _anthropic(body: dict[str, Any], step: Step) -> dict[str, Any]:
         "content": [block],
         "stop_reason": "tool_use" if isinstance(step, Call) else "end_turn",
         "stop_sequence": None,
-        "usage": {"input_tokens": 100, "output_tokens": 10},
+        "usage": {
+            "input_tokens": 100,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 10,
+        },
     }
 
 
@@ -214,7 +247,7 @@ def _said_to_chat(body: dict[str, Any]) -> list[tuple[str, str]]:
     return [(one["role"], _text_of(one.get("content"))) for one in body.get("messages", [])]
 
 
-def _chat(body: dict[str, Any], step: Step) -> dict[str, Any]:
+def _chat(body: dict[str, Any], step: _Said) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": step if isinstance(step, str) else None}
     if isinstance(step, Call):
         function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
@@ -264,7 +297,7 @@ def _said_to_responses(body: dict[str, Any]) -> list[tuple[str, str]]:
     return said
 
 
-def _response(body: dict[str, Any], step: Step) -> dict[str, Any]:
+def _response(body: dict[str, Any], step: _Said) -> dict[str, Any]:
     item: dict[str, Any]
     if isinstance(step, str):
         part = {"type": "output_text", "text": step, "annotations": []}
@@ -327,7 +360,7 @@ def _said_to_gemini(body: dict[str, Any]) -> list[tuple[str, str]]:
     return said
 
 
-def _gemini(step: Step) -> dict[str, Any]:
+def _gemini(step: _Said) -> dict[str, Any]:
     part = {"functionCall": {"name": step.tool, "args": step.arguments}} if isinstance(step, Call) else {"text": step}
     content = {"role": "model", "parts": [part]}
     return {
