@@ -115,31 +115,6 @@ GROK = UnsupportedAgent(
     ),
 )
 
-GOOSE = UnsupportedAgent(
-    "Goose 1.51, `goose run --output-format stream-json`",
-    "block/goose: `crates/goose-cli/src/session/mod.rs` (`StreamEvent`)",
-    _json(
-        {},
-        {"type": "message", "message": {"id": None, "role": "assistant", "created": 1, "content": [_text("Looking.")]}},
-        {
-            "type": "message",
-            "message": {
-                "role": "assistant",
-                "created": 1,
-                "content": [
-                    {
-                        "type": "toolRequest",
-                        "id": "call_1",
-                        "toolCall": {"status": "success", "value": {"name": "developer__shell", "arguments": {}}},
-                    }
-                ],
-            },
-        },
-        {"type": "notification", "extension_id": "developer", "message": "working"},
-        {"type": "complete", "total_tokens": 1290, "input_tokens": 1234, "output_tokens": 56},
-    ),
-)
-
 KILO = UnsupportedAgent(
     "Kilo Code CLI, `kilocode --auto --json`",
     "Kilo-Org/kilocode: `cli/src/ui/JsonRenderer.tsx`",
@@ -252,7 +227,6 @@ UNSUPPORTED = {
     "amp": AMP,
     "anthropic-api": ANTHROPIC,
     "auggie": AUGGIE,
-    "goose": GOOSE,
     "grok-cli": GROK,
     "kilo": KILO,
     "letta": LETTA,
