@@ -16,6 +16,9 @@ from tests.storm.agents import CALL_EVERY, line, session_id, word
 from tests.storm.checker import Answering, Expected, Export, Record, Row, Search, Subscriber, check
 from tests.storm.publishers import Published, published
 from tests.storm.readers import Reader, Received, position, received
+from tooltap.daemon.journal.sqlite.writer import Writer
+from tooltap.daemon.sessions.repetitions import Compared
+from tooltap.normalizers.core.items import Produced
 
 SESSIONS = {1: 45, 2: 60}
 """Session -> lines."""
@@ -34,7 +37,10 @@ RESPONSE: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def true(tmp_path_factory: pytest.TempPathFactory) -> Record:
     """What a daemon says of two sessions, and of a permission."""
-    folder = tmp_path_factory.mktemp("record")
+    return recorded(tmp_path_factory.mktemp("record"))
+
+
+def recorded(folder: Path) -> Record:
     with running(folder) as daemon:
         for number, total in SESSIONS.items():
             with daemon.connect() as wire:
@@ -49,14 +55,18 @@ def true(tmp_path_factory: pytest.TempPathFactory) -> Record:
         with daemon.connect() as wire:
             listed = wire.ask("sessions")["sessions"]
             hits = [one["seq"] for one in wire.ask("search", query=word(1, 5))["hits"]]
-    latest = len(lines) + 1
+    latest = json.loads(lines[-1])["seq"] + 1
     lines.append(json.dumps({"seq": latest, **RESPONSE}, separators=(",", ":")).encode())
     record = folder / "all.received"
     reader = Reader("socket", "", str(record), {}, 0, "", "", "")
     reader.take(lines)
     everything = received(record)
+    sums = dict(everything.events)
     calls = Received(
-        [everything.events[json.loads(one)["seq"] - 1] for one in lines if b'"kind":"tool-call"' in one], [], [], latest
+        [(seq, sums[seq]) for one in lines if b'"kind":"tool-call"' in one and (seq := json.loads(one)["seq"])],
+        [],
+        everything.faulty,
+        latest,
     )
     rows = [
         Row(one["session"], one["events"], one["calls"], one["inputTokens"], one["outputTokens"], one["costUsd"])
@@ -309,6 +319,46 @@ def test_a_false_record_is_found(true: Record, falsify: Callable[[Record], None]
     record = copy.deepcopy(true)
     falsify(record)
     assert [one for one in check(record) if FALSE[falsify] in one] != []
+
+
+Insert = Callable[[Writer, str, Compared], list[int | None]]
+
+
+def lose_one(insert: Insert) -> Insert:
+    """The journal acknowledges an event, and does not have it afterwards."""
+
+    def broken(self: Writer, stream: str, compared: Compared) -> list[int | None]:
+        seqs = insert(self, stream, compared)
+        self._rows[:] = [row for row in self._rows if word(2, 7).encode() not in row[4]]
+        return seqs
+
+    return broken
+
+
+def store_one_twice(insert: Insert) -> Insert:
+    def broken(self: Writer, stream: str, compared: Compared) -> list[int | None]:
+        outputs = [*compared.outputs]
+        again = [at for at, one in enumerate(outputs) if isinstance(one, Produced) and word(2, 7).encode() in one.body]
+        for at in again:
+            outputs.insert(at, outputs[at])
+        return [
+            seq for at, seq in enumerate(insert(self, stream, compared._replace(outputs=outputs))) if at not in again
+        ]
+
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [(lose_one, "neither in the journal nor in a gap"), (store_one_twice, "in the journal twice")],
+    ids=["lose_one", "store_one_twice"],
+)
+def test_a_broken_product_is_found(
+    fault: Callable[[Insert], Insert], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the record is false, but the daemon that it is of."""
+    monkeypatch.setattr(Writer, "_insert_outputs", fault(Writer._insert_outputs))
+    assert [one for one in check(recorded(tmp_path)) if said in one] != []
 
 
 def test_events_in_a_gap_are_not_missed(true: Record) -> None:
