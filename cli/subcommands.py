@@ -64,6 +64,7 @@ COMMANDS = {
     "baseline": Entry("check", "Record the shape of agents' lines, and check recordings against it."),
     "drift": Entry("check", "Show where agents' lines deviate from their baselines."),
     "dialect": Entry("check", "List dialects, and write and check your own."),
+    "learn": Entry("check", "Say what is in recordings of an unknown agent, and write a first dialect."),
     "config": Entry("manage", "Check the daemon's configuration."),
     "stats": Entry("read", "Show the daemon's statistics, stream by stream."),
     "follow": Entry("manage", "Read session files again after retention has deleted their events."),

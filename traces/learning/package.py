@@ -54,24 +54,31 @@ def check_folder(folder: Path) -> None:
 
 
 def write_package(
-    folder: Path, name: str, *, module: str | None = None, fixtures: Mapping[str, bytes] | None = None, gaps: str = ""
+    folder: Path,
+    name: str,
+    *,
+    module: str | None = None,
+    fixtures: Mapping[str, bytes] | None = None,
+    gaps: str = "",
+    recognised: bool = True,
 ) -> list[Path]:
     """Write a package with the dialect `name`, and return its files.
 
     `module`: source of the parser; default: that of an example. `fixtures`: file name -> recording. `gaps`: end of the
-    README. Raises `PackageError`, `OSError`.
+    README. `recognised`: whether the dialect of the fixtures is recognised. Raises `PackageError`, `OSError`.
     """
     check_name(name)
     check_folder(folder)
     words = {"name": name, "provider": provider_of(name), "class_name": class_of(name), "gaps": gaps}
+    words["asked"] = AUTO if recognised else name
     words["module"] = f"tooltap_{name.replace('-', '_')}"
     files: dict[str, str | bytes] = {
-        "pyproject.toml": _filled("pyproject", words),
-        "README.md": _filled("readme", words),
-        f"{words['module']}.py": module or _filled("module", words),
-        f"test_{words['module']}.py": _filled("test", words),
+        "pyproject.toml": filled("pyproject", words),
+        "README.md": filled("readme", words),
+        f"{words['module']}.py": module or filled("module", words),
+        f"test_{words['module']}.py": filled("test", words),
     }
-    recordings = fixtures or {"example.jsonl": _filled("recording", words).encode()}
+    recordings = fixtures or {"example.jsonl": filled("recording", words).encode()}
     files |= {f"fixtures/{file}": data for file, data in recordings.items()}
     (folder / "fixtures").mkdir(parents=True, exist_ok=True)
     for file, content in files.items():
@@ -79,5 +86,6 @@ def write_package(
     return [folder / file for file in files]
 
 
-def _filled(template: str, words: Mapping[str, str]) -> str:
+def filled(template: str, words: Mapping[str, str]) -> str:
+    """Fill in the words of a template."""
     return Template((TEMPLATES / f"{template}.txt").read_text()).substitute(words)

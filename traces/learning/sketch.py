@@ -493,9 +493,11 @@ def _without_repetitions(
     ):
         kind = "text" if place.kind == "piece" else place.kind
         things = {(kind, one.value if kind == "text" else one.id) for one in found}
-        if place.kind == "piece":
-            things = {(kind, text) for text in _joined(found)}
-        if kind != "usage" and things <= seen:
+        if kind == "usage":  # a record states its numbers once
+            things = {(kind, str(one.record)) for one in found}
+        if place.kind == "piece" and all(any(one.value in text for _, text in seen) for one in found):
+            continue  # another line has the whole text
+        if things <= seen:
             continue
         seen |= things
         kept.append((place, found))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.cli.check.plugged import plug
 from tests.cli.command import here, sentence
 from tests.test_layout import ROOT
 from tooltap.cli.check import dialect as module
-from tooltap.normalizers.catalog import registry
 from tooltap.testing import ContractError, check_dialect, read_recording
 from tooltap.traces.learning.package import write_package
 
@@ -40,15 +37,7 @@ class Kit:
             assert old in text
             text = text.replace(old, new)
         source.write_text(text)
-        spec = spec_from_file_location(source.stem, source)
-        assert spec is not None
-        assert spec.loader is not None
-        loaded = module_from_spec(spec)
-        self.monkeypatch.setitem(sys.modules, source.stem, loaded)
-        spec.loader.exec_module(loaded)
-        found = next(one for name, one in vars(loaded).items() if name.startswith("Quill") and hasattr(one, "dialect"))
-        point = SimpleNamespace(value=source.stem, load=lambda: found, dist=None, name=self.name)
-        self.monkeypatch.setattr(registry, "_plugins", lambda: {self.name: point})
+        plug(source, self.name, self.monkeypatch)
         finished = here("dialect", "check", self.name, self.recording)
         assert finished.stderr == b""
         lines = finished.stdout.decode().splitlines()

@@ -355,6 +355,12 @@ CASES: dict[str, Cases] = {
     "gateway key": lambda world, new: iter([("--key-file", new / ARGUMENT), ("--key-file", world.recording)]),
     "ingest": _ingest,
     "normalize": _normalize,
+    "dialect list": _plain,
+    "dialect new": lambda world, new: iter([(ARGUMENT,), ("quill", "--folder", new / ARGUMENT)]),
+    "dialect check": lambda world, new: iter([(ARGUMENT, world.recording), ("acp", world.recording, new / ARGUMENT)]),
+    "learn": lambda world, new: iter(
+        [(world.recording,), (world.recording, "--write", new / ARGUMENT, "--name", "quill"), (new / ARGUMENT,)]
+    ),
     "replay": _replay,
     "tail": _tail,
     "sessions": _list,
