@@ -41,6 +41,9 @@ FOLLOWED = {
     "the journal has no events yet; `tooltap up` reads what agents store": HERE + "test_daemon_without_a_page_is_ended",
     "{} is not a trace of tooltap; `tooltap normalize` reads recorded streams": HERE
     + "test_recorded_stream_is_normalized",
+    "no session is named; list them with `tooltap sessions`": HERE + "test_sessions_are_listed_if_none_is_named",
+    "{} is not empty, and nothing is overwritten: name another folder with --folder": HERE
+    + "test_another_folder_is_named",
     "say which question; `tooltap waiting` lists what waits": HERE + "test_what_waits_is_listed",
     "say which question, and what to answer; `tooltap waiting` lists what waits": HERE + "test_what_waits_is_listed",
     "{} does not begin as an archive does: write it with `tooltap journal export --archive`": HERE
@@ -194,6 +197,19 @@ def test_newest_session_is_shown(daemon: Running) -> None:
     assert here("ingest", CLAUDE).returncode == 0
     [command] = commands(" ".join(board([], 0, 1, (100, 20), colour=False)))
     assert here(*command).returncode == 0
+
+
+def test_sessions_are_listed_if_none_is_named(daemon: Running) -> None:
+    assert here("ingest", CLAUDE).returncode == 0
+    [command] = commands(said("show", ""))
+    assert here(*command).stdout
+
+
+def test_another_folder_is_named(home: Path) -> None:
+    taken = home / "taken"
+    write(taken / "mine")
+    assert "with --folder" in said("dialect", "new", "mine-json", "--folder", taken)
+    assert here("dialect", "new", "mine-json", "--folder", home / "other").returncode == 0
 
 
 def test_recorded_stream_is_normalized(home: Path) -> None:
