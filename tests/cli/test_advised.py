@@ -123,6 +123,7 @@ UNFOLLOWED = {
     "this link was used before, or is too old; `tooltap serve link` prints a new one",
     "this may be incomplete: see `tooltap files --help`",
     "this needs its key in the URL, as in http://127.0.0.1:4010/key-KEY/v1; `tooltap gateway key` prints it",
+    "what is beyond the bounds of `tooltap learn`",
     "{} is not an option of `tooltap serve`",
     "{} of {}; `--limit {}` lists all",
     "{} of {}; `--limit` lists more of them",

@@ -121,6 +121,7 @@ FOLLOWED = {
 """Advice -> the test that follows it."""
 
 UNFOLLOWED = {
+    "Correct or uninstall the package {}.",
     "Direct its standard error to a file, or read the pipe.",
     "Follow on the machine where the agents run, if that is too late; what it caches comes later still.",
     "Raise the limit of open files (ulimit -n), or close clients; those that wait are served then.",
