@@ -32,7 +32,7 @@ def opening(session: str) -> dict[str, Any]:
     return {"type": "system", "subtype": "init", "session_id": session, "cwd": "/ws", "tools": ["Bash"], "model": "m"}
 
 
-def request(number: int, command: str, call_id: str = "") -> dict[str, Any]:
+def request(number: int | str, command: str, call_id: str = "") -> dict[str, Any]:
     """Claude Code asks whether it may run a command."""
     asked = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": command}}
     named = {"tool_use_id": call_id} if call_id else {}
