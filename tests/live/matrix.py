@@ -144,8 +144,9 @@ SCENARIOS = {
     "fork": Scenario("a new process goes on with a copy of the session", "echo one", again="fork", **TWICE),
 }
 EXPLAINED = {
+    "gemini/follow/sigint": "Gemini CLI stores no end of an interrupted turn, which goes on for tooltap.",
     "claude/.*/sigint": "Claude Code says of the interrupted call that the user has rejected it: it reads `denied`.",
-    "gemini/.*/fails": "Gemini CLI prints `success` for a command that fails: it reads `completed`.",
+    "gemini/(run|absent|killed)/fails": "Gemini CLI prints `success` for a command that fails: it reads `completed`.",
 }
 """Pattern of `agent/way/scenario` -> why these cells are red."""
 
