@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tooltap.cli.check.dialect import MAX_BYTES, head_of
-from tooltap.cli.common.commands import Command
+from tooltap.cli.common import completion
+from tooltap.cli.common.commands import Command, did_you_mean
 from tooltap.cli.common.printing import say, short
 from tooltap.cli.common.recordings import UnreadableError, input_files
 from tooltap.daemon.formats import counted
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 
 NAMED = 12
 """Most types of records, or places, that are listed."""
+
+
+def _check_dialects(context: click.Context, option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    from tooltap.normalizers.catalog.registry import dialects
+
+    for name in names:
+        if name not in dialects():
+            raise click.BadParameter(f"there is no dialect {name!r}{did_you_mean(name, dialects())}", context, option)
+    return names
 
 
 @click.command(
@@ -37,7 +47,12 @@ NAMED = 12
 )
 @click.option("--name", metavar="NAME", help="The name of the dialect to write.  [default: that of DIR]")
 @click.option(
-    "--without", multiple=True, metavar="DIALECT", help="Do not compare with this dialect. Can be given several times."
+    "--without",
+    multiple=True,
+    metavar="DIALECT",
+    callback=_check_dialects,
+    shell_complete=completion.dialects,
+    help="Do not compare with this dialect. Can be given several times.",
 )
 def command(paths: tuple[str, ...], folder: Path | None, name: str | None, without: tuple[str, ...]) -> None:
     """Say what is in recordings of an unknown agent, and write a first dialect.

@@ -119,7 +119,7 @@ def closest(data: bytes, seen: Sketch, without: Collection[str] = ()) -> list[Li
 
 
 def _likeness(name: str, data: bytes, seen: Sketch) -> Likeness:
-    made = read(name, data, TRIED)
+    made = read(name, data, None if seen.each else TRIED)  # a document may be printed over many lines
     calls = seen.calls.keys() | seen.calls_in_texts
     shares = [(made.lines - made.unparsed) / made.lines if made.lines else 0.0]
     shares.append(sum(_is_known(one, made.calls) for one in calls) / len(calls) if calls else -1)
@@ -127,4 +127,4 @@ def _likeness(name: str, data: bytes, seen: Sketch) -> Likeness:
     texts = [text for _, text in seen.texts]
     shares.append(sum(is_said(text, made.texts) for text in texts) / len(texts) if texts else -1)
     counted = [share for share in shares if share >= 0]
-    return Likeness(name, sum(counted) / len(counted) if any(shares[1:]) else 0.0, *shares)
+    return Likeness(name, sum(counted) / len(counted) if max(shares[1:]) > 0 else 0.0, *shares)

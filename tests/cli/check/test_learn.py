@@ -12,7 +12,7 @@ from tests.cli.check.plugged import plug
 from tests.cli.command import here, sentence
 from tests.test_layout import ROOT
 from tooltap.testing import normalize, read_recording
-from tooltap.traces.learning.review import Reading, closest, is_said, read
+from tooltap.traces.learning.review import TRIED, Reading, closest, is_said, read
 from tooltap.traces.learning.sketch import MAX_DEPTH, MAX_PLACES, MAX_TYPES, sketch
 
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -154,6 +154,21 @@ def test_closest_dialect_is_found(dialect: str, known: str | None) -> None:
     assert dialect in {one.dialect for one in closest(data, seen) if one.score > 0.9}
     others = {one.dialect for one in closest(data, seen, {dialect}) if one.score > 0.9}
     assert known in others if known else not others
+
+
+def test_document_over_many_lines_is_compared_as_a_whole() -> None:
+    document = json.loads(recordings("mini-trajectory")[0])
+    document["info"]["padding"] = list(range(TRIED))
+    data = json.dumps(document, indent=1).encode()
+
+    assert closest(data, sketch(data))[0].dialect == "mini-trajectory"
+
+
+def test_text_is_like_no_dialect() -> None:
+    """Some dialects skip all lines that are no JSON objects."""
+    data = b"Initializing\nRunning it.\n\nDone.\n"
+
+    assert closest(data, sketch(data)) == []
 
 
 # -- the dialect that is written --------------------------------------------------------------------------------------
@@ -326,6 +341,7 @@ def test_what_is_looked_at_is_bounded() -> None:
     ("arguments", "code", "wanted"),
     [
         (["/no/such"], 1, "/no/such: No such file or directory"),
+        (["/no/such", "--without", "langgraf"], 2, "there is no dialect 'langgraf'; did you mean 'langgraph'?"),
         (["/no/such", "--write", "Bad Name"], 2, "cannot be the name of a dialect"),
     ],
 )
