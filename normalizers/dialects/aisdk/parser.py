@@ -23,7 +23,7 @@ class AiSdkUi(Parser):
     dialect = "ai-sdk-ui"
     protocol = default_provider = "ai-sdk"
     STATES_END = True
-    SKIPS = frozenset({"framing", "partial"})
+    SKIPS = frozenset({"framing", "partial", "unchanged"})
     line = Lines(
         skip={
             "finish-step": "step",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.normalizers.reading import of, read, recording
+from tests.normalizers.reading import lines_of, of, read, recording, statistics
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.protocol.events import (
     Message,
@@ -118,3 +118,7 @@ def test_what_is_neither_text_nor_call_is_a_notice() -> None:
 )
 def test_other_lines_are_not_taken_for_its_own(other: dict[str, Any]) -> None:
     assert not builtin()["ai-sdk-ui"].recognises(other)
+
+
+def test_call_that_is_told_again_is_skipped() -> None:
+    assert statistics("ai-sdk-ui", lines_of((START, CALL, CALL))).skipped == {"unchanged": 1}
