@@ -216,13 +216,15 @@ class Drain:
         """Ingest all lines of a spool. Return whether they are durable."""
         answers: dict[type[DaemonFrame], Any] = {}
         session = await self._open(spool.header.ingest, answers)
+        is_whole = False
         try:
             await self._feed(session, spool, answers[Ingesting].lines)
+            is_whole = not session.over.is_set()  # else it was suspended before it had all, as when the daemon stops
         finally:
             await session.finish()
         if ErrorFrame in answers:
             self._complain(spool.path, answers[ErrorFrame].message)
-        return Done in answers or Suspended in answers
+        return Done in answers or (is_whole and Suspended in answers)
 
     async def _open(self, ingest: Ingest, answers: dict[type[DaemonFrame], Any]) -> IngestConnection:
         def answer(frame: DaemonFrame) -> None:

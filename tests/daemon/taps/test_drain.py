@@ -13,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.daemon.publishing import daemon, events, journal_of, publish
+from tooltap.daemon.ingest.connection import IngestConnection
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.taps.delivery.outbox import Entry
 from tooltap.daemon.taps.delivery.spool import (
@@ -69,6 +70,28 @@ async def texts_and_losses(streams: Streams) -> list[Any]:
         for one in await events(journal_of(streams))
         if one["kind"] == "message" or one.get("code") == "lost"
     ]
+
+
+@pytest.mark.parametrize("ending", [None, Ending(9)], ids=["open", "ended"])
+async def test_spool_stays_if_the_daemon_stops_meanwhile(
+    ending: Ending | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It suspends all streams: that of a spool perhaps before it has the lines."""
+    path = left(tmp_path / "spool", range(1, 10), ending=ending)
+    async with daemon(tmp_path / "journal.db") as streams:
+        feed = IngestConnection.feed
+
+        async def stopped(self: IngestConnection, data: bytes) -> None:
+            await self.suspend()
+            await feed(self, data)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(IngestConnection, "feed", stopped)
+            await drain(streams, tmp_path / "spool").run()
+        assert path.exists()
+        await drain(streams, tmp_path / "spool").run()
+        assert not path.exists()
+        assert await texts_and_losses(streams) == [str(number) for number in range(1, 10)]
 
 
 async def test_spool_is_taken_in_and_removed(tmp_path: Path) -> None:
