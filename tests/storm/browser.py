@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,31 +21,22 @@ WATCHES = 4.0
 """Seconds for which it looks at a page."""
 
 
-class _Stopped(BaseException):
-    pass
-
-
 def main(url: str, token_file: str, record: str) -> None:
-    signal.signal(signal.SIGTERM, _stop)
-    try:
-        with launched() as browser:
-            tab = Tab(browser)
-            tab.page.set_default_timeout(10_000)
-            while True:
-                try:
-                    _look(tab, url, Path(token_file).read_text().strip())
-                except (Error, OSError, ValueError, KeyError, AssertionError):  # the daemon is away
-                    time.sleep(0.5)
-                wrong = [one for one in tab.wrong if not any(part in one for part in EXPLAINED)]
-                with Path(record).open("a") as file:
-                    file.writelines(f"{one!r}\n" for one in wrong)
-                tab.wrong.clear()
-    except _Stopped:
-        sys.exit(0)
-
-
-def _stop(*_: object) -> None:
-    raise _Stopped
+    stopping = threading.Event()
+    # An exception in the handler could be raised within Playwright, which then waits for ever.
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    with launched() as browser:
+        tab = Tab(browser)
+        tab.page.set_default_timeout(10_000)
+        while not stopping.is_set():
+            try:
+                _look(tab, url, Path(token_file).read_text().strip())
+            except (Error, OSError, ValueError, KeyError, AssertionError):  # the daemon is away
+                time.sleep(0.5)
+            wrong = [one for one in tab.wrong if not any(part in one for part in EXPLAINED)]
+            with Path(record).open("a") as file:
+                file.writelines(f"{one!r}\n" for one in wrong)
+            tab.wrong.clear()
 
 
 def _look(tab: Tab, url: str, token: str) -> None:
