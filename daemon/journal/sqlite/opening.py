@@ -23,7 +23,7 @@ from tooltap.daemon.journal.interface import (
     StreamInfo,
     decode_pins,
 )
-from tooltap.daemon.journal.sqlite import streams
+from tooltap.daemon.journal.sqlite import retention, streams
 from tooltap.daemon.journal.sqlite.damage import Damages, is_corrupt
 from tooltap.daemon.journal.sqlite.file import (
     HighWater,
@@ -34,7 +34,6 @@ from tooltap.daemon.journal.sqlite.file import (
     read_high_water,
 )
 from tooltap.daemon.journal.sqlite.reader import KnownDamage, read, read_output
-from tooltap.daemon.journal.sqlite.retention import removed_bodies
 from tooltap.daemon.journal.sqlite.tables import get_meta, note_key, row_sum, set_meta, verified_meta
 from tooltap.daemon.system.logs import get_logger
 from tooltap.protocol.filters import ALL_EVENTS, Filter
@@ -252,7 +251,7 @@ class JournalFile:
         return read_output(self._connection, output_id, offset, length, unit)
 
     async def removed_bodies(self, output_ids: Collection[str]) -> dict[str, RemovedBody]:
-        return removed_bodies(self._connection, output_ids)
+        return retention.removed_bodies(self._connection, output_ids)
 
     async def streams(self) -> list[StreamInfo]:
         return streams.streams(self._connection, None, None, Damages())
