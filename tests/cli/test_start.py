@@ -57,6 +57,8 @@ CLICK = {"click", "inspect", "pathlib"}
 JSON = CLICK | {"msgspec", "orjson"}
 EVENTS = JSON | {"tooltap.protocol.events"}
 PARSING = EVENTS | {"tooltap.normalizers.core.parser"}
+PACKAGES = {"importlib.metadata", "shutil"}
+"""To find the dialects of other packages."""
 LOOP = {"anyio", "asyncio", "ssl"}
 FILES = {"hashlib"}
 """For the stream's id of a file."""
@@ -95,6 +97,8 @@ USED = {
     "normalize": (str(CLAUDE), PARSING),
     "replay": ("TRACE", PARSING),
     "drift": (str(CLAUDE), BASELINES),
+    "dialect": ("list", PARSING | PACKAGES),
+    "learn": (str(CLAUDE), PARSING),
     "baseline": (f"check {CLAUDE}", BASELINES),
     "fixtures": ("check EMPTY", PARSING),
     "config": ("check EMPTY", EVENTS | {"platformdirs", "shutil"}),
@@ -104,7 +108,7 @@ USED = {
     "completion": ("zsh", CLICK),
     "schema": ("", EVENTS),
     "journal": ("check --journal sqlite:none.db", SERVING | {"platformdirs"}),
-    "doctor": ("--timeout 1", PARSING | {"hashlib", "shutil", "sqlite3", "platformdirs"}),
+    "doctor": ("--timeout 1", PARSING | PACKAGES | {"hashlib", "sqlite3", "platformdirs"}),
     "service": ("status", CLICK | {"shutil", "platformdirs"}),
     "export": (f"--html {CLAUDE} -o PAGE", SERVING | PAGE),
     "mcp": ("", SDK),
