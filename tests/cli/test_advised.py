@@ -33,6 +33,9 @@ UPKEEP = "tests/daemon/journal/test_journal_upkeep.py::"
 ADVICE = "tests/cli/manage/test_advice.py::"
 
 FOLLOWED = {
+    "{} is not empty, and nothing is overwritten: name another folder with --folder": (
+        "tests/cli/check/test_dialect.py::test_written_files_are_listed"
+    ),
     "no daemon is listening at {}; start one with `tooltap up`": HERE + "test_up_starts_a_daemon",
     "the running daemon (pid {}) serves no page: end it with `tooltap serve stop`, then run `tooltap up` again": HERE
     + "test_daemon_without_a_page_is_ended",

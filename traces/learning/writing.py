@@ -100,7 +100,7 @@ def gaps(seen: Sketch) -> list[str]:
     if seen.each and seen.each != ("*",):
         found.append("what is new in a document that was rewritten: all of it is read each time")
     if seen.too_deep:
-        found.append("what is beyond the bounds of `tooltap learn`")
+        found.append("what is nested more deeply, or is more, than was looked at")
     found.append("how a turn ends, and whether a call failed")
     return found
 
