@@ -45,8 +45,6 @@ FOLLOWED = {
     "{} is not a trace of tooltap; `tooltap normalize` reads recorded streams": HERE
     + "test_recorded_stream_is_normalized",
     "no session is named; list them with `tooltap sessions`": HERE + "test_sessions_are_listed_if_none_is_named",
-    "{} is not empty, and nothing is overwritten: name another folder with --folder": HERE
-    + "test_another_folder_is_named",
     "say which question; `tooltap waiting` lists what waits": HERE + "test_what_waits_is_listed",
     "say which question, and what to answer; `tooltap waiting` lists what waits": HERE + "test_what_waits_is_listed",
     "{} does not begin as an archive does: write it with `tooltap journal export --archive`": HERE
@@ -126,7 +124,6 @@ UNFOLLOWED = {
     "this link was used before, or is too old; `tooltap serve link` prints a new one",
     "this may be incomplete: see `tooltap files --help`",
     "this needs its key in the URL, as in http://127.0.0.1:4010/key-KEY/v1; `tooltap gateway key` prints it",
-    "what is beyond the bounds of `tooltap learn`",
     "{} is not an option of `tooltap serve`",
     "{} of {}; `--limit {}` lists all",
     "{} of {}; `--limit` lists more of them",
@@ -207,13 +204,6 @@ def test_sessions_are_listed_if_none_is_named(daemon: Running) -> None:
     assert here("ingest", CLAUDE).returncode == 0
     [command] = commands(said("show", ""))
     assert here(*command).stdout
-
-
-def test_another_folder_is_named(home: Path) -> None:
-    taken = home / "taken"
-    write(taken / "mine")
-    assert "with --folder" in said("dialect", "new", "mine-json", "--folder", taken)
-    assert here("dialect", "new", "mine-json", "--folder", home / "other").returncode == 0
 
 
 def test_recorded_stream_is_normalized(home: Path) -> None:

@@ -221,14 +221,14 @@ def test_written_dialect_keeps_the_rules_and_reads_the_same(
 
 
 @pytest.mark.parametrize("name", ["written-steps", "written-pieces"])
-def test_unknown_format_is_read_by_the_written_dialect(
+def test_format_of_another_dialect_is_read_by_the_written_one(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = tmp_path / "recording"
     lines = [ATIF] if name == "written-steps" else AG_UI
     recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
     learned = learn(name, recording, tmp_path, monkeypatch)
-    events = normalize("auto", read_recording(recording.read_bytes()))
+    events = normalize(name, read_recording(recording.read_bytes()))
 
     assert here("dialect", "check", name, learned.fixture).returncode == 0
     assert {event.dialect for event in events} == {name}
