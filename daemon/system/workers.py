@@ -323,6 +323,7 @@ def _serve(link: Connection, inherited: list[Connection], work: Callable[[Any], 
         one.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
+    sys.unraisablehook = _leave_at_once
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     batches: queue.SimpleQueue[Batch] = queue.SimpleQueue()
     threading.Thread(target=_take, args=(link, batches), daemon=True).start()
@@ -333,6 +334,13 @@ def _serve(link: Connection, inherited: list[Connection], work: Callable[[Any], 
 def _leave(number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough, and what is cleaned up now must not be disturbed
     sys.exit(128 + number)
+
+
+def _leave_at_once(unraisable: sys.UnraisableHookArgs) -> None:
+    """Leave where the signal came during a callback of the interpreter, as of an import: its exception is ignored."""
+    if isinstance(unraisable.exc_value, SystemExit):
+        os._exit(128 + signal.SIGTERM)
+    sys.__unraisablehook__(unraisable)
 
 
 def _take(link: Connection, batches: queue.SimpleQueue[Batch]) -> None:

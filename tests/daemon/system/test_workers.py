@@ -50,6 +50,18 @@ def dying(item: int) -> Iterator[int]:
     yield item
 
 
+class Dropped:
+    """Whose end the interpreter calls, and ignores what is raised there."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def dropping(item: int) -> Iterator[int]:
+    Dropped()
+    yield item
+
+
 def leaving(item: int, *, folder: Path) -> Iterator[int]:
     """Wait for ever after the first value; say that it was cleaned up."""
     workers.PATIENCE = 60.0  # in this process, too
@@ -171,6 +183,15 @@ def test_killed_worker_is_an_error() -> None:
         Workers(dying, range(20), jobs=2, weigh=heavy) as pool,
     ):
         list(pool)
+
+
+def test_worker_ends_where_its_exception_is_ignored(capfd: pytest.CaptureFixture[str]) -> None:
+    with (
+        pytest.raises(WorkerDiedError, match=r"^a worker process was ended with exit code 143 before"),
+        Workers(dropping, range(20), jobs=2, weigh=heavy) as pool,
+    ):
+        list(pool)
+    assert capfd.readouterr().err == ""
 
 
 def test_workers_clean_up_when_nobody_waits_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
