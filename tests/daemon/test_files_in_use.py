@@ -342,6 +342,7 @@ def test_full_disk_is_noticed_and_the_daemon_goes_on_when_it_is_freed(tmp_path: 
 LOOP = 'mount -o loop,errors=remount-ro "$0" "$1" && chmod 700 "$1" && shift && exec "$@"'
 
 
+@pytest.mark.lab  # where machines may make loop devices
 def test_disk_that_fails_and_becomes_read_only_keeps_what_was_acknowledged(tmp_path: Path) -> None:
     """The kernel makes a file system read-only when it finds an error. (An administrator cannot: the daemon has files
     open there.) What was acknowledged is there once it is mounted again, with `--durability power`."""
