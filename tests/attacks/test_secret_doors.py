@@ -99,7 +99,7 @@ OTHER_COMMANDS = {
     "gateway": "forwards an agent's own requests",
     "run": "passes the agent's own output through",
     "proxy": "passes the agent's own messages through",
-    **dict.fromkeys(("normalize", "replay", "baseline", "drift", "fixtures"), RECORDING),
+    **dict.fromkeys(("normalize", "replay", "baseline", "drift", "fixtures", "dialect", "learn"), RECORDING),
     **dict.fromkeys(
         (
             *("up", "demo", "serve", "attach", "ingest", "config", "follow", "doctor", "service", "schema", "hooks"),

@@ -139,7 +139,7 @@ def complete(*words: str) -> list[str]:
         (["tail", "--tool", "Web"], ["WebFetch", "WebSearch"]),
         (["tail", "--after", ""], ["start", "now"]),
         (["tail", "--provider", "c"], ["claude", "cline", "codex", "continue", "copilot", "cursor"]),
-        (["drift", "--dialect", "a"], ["auto", "acp"]),
+        (["drift", "--dialect", "a"], ["auto", "acp", "ag-ui", "ai-sdk-ui", "atif"]),
         (["completion", ""], list(SHELLS)),
     ],
 )
