@@ -58,8 +58,8 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("work") / "quill"
-    assert here("dialect", "new", "quill-json", "--folder", folder).returncode == 0
+    folder = tmp_path_factory.mktemp("work") / "inkwell"
+    assert here("dialect", "new", "inkwell-json", "--folder", folder).returncode == 0
     return folder
 
 
@@ -80,25 +80,25 @@ def installation(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Ins
 
 
 def test_written_files_are_listed(tmp_path: Path) -> None:
-    finished = here("dialect", "new", "quill-json", "--folder", tmp_path / "deep" / "quill")
+    finished = here("dialect", "new", "inkwell-json", "--folder", tmp_path / "deep" / "inkwell")
 
     listed = {Path(line) for line in finished.stdout.decode().splitlines()}
     assert listed == {path for path in (tmp_path / "deep").rglob("*") if path.is_file()}
-    assert len((tmp_path / "deep" / "quill" / "tooltap_quill_json.py").read_text().splitlines()) < 80
+    assert len((tmp_path / "deep" / "inkwell" / "tooltap_inkwell_json.py").read_text().splitlines()) < 80
 
 
 def test_default_folder_is_named_after_the_dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    here("dialect", "new", "quill-json")
+    here("dialect", "new", "inkwell-json")
 
-    assert [path.name for path in tmp_path.iterdir()] == ["tooltap-quill-json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["tooltap-inkwell-json"]
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "file").touch()
     for folder, wanted in ((tmp_path, "is not empty, and nothing is overwritten"), (tmp_path / "file", "is a file")):
-        finished = here("dialect", "new", "quill-json", "--folder", folder)
+        finished = here("dialect", "new", "inkwell-json", "--folder", folder)
 
         assert finished.returncode == 2
         assert wanted in sentence(finished)
@@ -108,10 +108,10 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
-        ("Quill", "lower-case letters"),
-        ("../quill", "lower-case letters"),
-        ("quill--json", "lower-case letters"),
-        ("quill\nx", "lower-case letters"),
+        ("Inkwell", "lower-case letters"),
+        ("../inkwell", "lower-case letters"),
+        ("inkwell--json", "lower-case letters"),
+        ("inkwell\nx", "lower-case letters"),
         ("q" * 41, "at most 40 characters"),
         ("auto", "tooltap uses this word itself"),
         ("acp", "is a dialect of tooltap"),
@@ -135,12 +135,12 @@ def test_all_dialects_are_listed() -> None:
 
 def test_installed_dialect_is_known(written: Path, installation: Installation) -> None:
     recording = written / "fixtures" / "example.jsonl"
-    for name in ("auto", "quill-json"):
+    for name in ("auto", "inkwell-json"):
         events = installation.tooltap("normalize", "--dialect", name, recording).stdout.splitlines()
         kinds = [json.loads(event)["kind"] for event in events]
 
         assert kinds == ["session", "turn", "message", "tool-call", "tool-result", "message", "usage", "turn"]
-        assert {json.loads(event)["dialect"] for event in events} == {"quill-json"}
+        assert {json.loads(event)["dialect"] for event in events} == {"inkwell-json"}
 
 
 def test_written_test_passes(written: Path, installation: Installation) -> None:
@@ -151,7 +151,7 @@ def test_broken_packages_are_named_and_harm_nothing(installation: Installation) 
     finished = installation.tooltap("dialect", "list", code=1)
 
     assert finished.stdout.splitlines()[-1].startswith("vibe-session")
-    assert "quill-json" in finished.stdout
+    assert "inkwell-json" in finished.stdout
     assert finished.stderr.splitlines() == [
         "tooltap: the package tooltap-blot 0.1 brings the dialect 'blot', which cannot be used: tooltap_blot:Blot is no"
         " subclass of tooltap.normalizers.core.parser.Parser",
@@ -171,7 +171,7 @@ def test_broken_package_is_named_where_its_dialect_is_wanted(written: Path, inst
 def test_doctor_names_the_broken_package(installation: Installation) -> None:
     finished = installation.tooltap("doctor", code=1)
 
-    assert "the package tooltap-quill-json 0.1 brings the dialect quill-json" in finished.stdout
+    assert "the package tooltap-inkwell-json 0.1 brings the dialect inkwell-json" in finished.stdout
     assert "Correct or uninstall the package tooltap-smudge" in finished.stdout
 
 
@@ -188,5 +188,5 @@ def test_agent_of_an_installed_dialect_is_tapped(written: Path, installation: In
             printed = installation.tooltap(*tail, TOOLTAP_SOCKET=str(socket)).stdout
             events = [json.loads(line) for line in printed.splitlines()]
 
-    assert {event["dialect"] for event in events} == {"quill-json"}
+    assert {event["dialect"] for event in events} == {"inkwell-json"}
     assert "tool-result" in {event["kind"] for event in events}
