@@ -108,6 +108,8 @@ class PydanticAI(Parser):
 
     @part("tool-call", tool_call_id=str, tool_name=str)
     def _call(self, part: Line) -> Skip:
-        given, place = decode_json(part.get("args")), (None, part["index"])
+        self.ensure_turn()
+        given = decode_json(part.get("args"))
+        place = (None, part["index"]) if "index" in part else None  # a request should have none
         raw = {key: item for key, item in part.items() if key != "index"}
         return self.calls.show(part["tool_call_id"], part["tool_name"], given, raw=raw, place=place)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.normalizers.reading import FIXTURES, of, read
-from tooltap.protocol.events import Message, SessionEvent, ToolResult, Turn, Unparsed
+from tooltap.protocol.events import Message, SessionEvent, ToolCall, ToolResult, Turn, Unparsed
 from tooltap.testing import Line, normalize
 
 SHELL = (FIXTURES / "pydantic-ai" / "pydantic-ai-2.68.0" / "shell.jsonl").read_bytes().splitlines()
@@ -68,3 +68,11 @@ def test_part_of_an_unknown_kind_is_kept() -> None:
 
     assert len(of(Unparsed, found)) == 1
     assert of(Message, found)[-1].text == "Done."
+
+
+def test_call_in_a_request_is_a_call() -> None:
+    found = read("pydantic-ai", {**prompt(""), "parts": [CALL]}, returned("sunny", "success"))
+
+    assert [one.call_id for one in of(ToolCall, found)] == ["c1"]
+    assert [(one.call_id, one.status) for one in of(ToolResult, found)] == [("c1", "completed")]
+    assert not of(Unparsed, found)
