@@ -175,6 +175,7 @@ def test_unit_sees_what_is_in_a_temporary_folder(
     monkeypatch.setattr(PROGRAM, lambda: ["/usr/bin/tooltap"])
     for name in ("XDG_DATA_HOME", "TOOLTAP_SPOOL", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, "/home/me/folder")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # a unit has it, too
     unit = printed("--socket", "/run/user/1000/t.sock", *options)
 
     assert unit["Service.PrivateTmp"] == [private]
