@@ -34,7 +34,7 @@ def command() -> None:
 def list_(context: click.Context) -> None:
     """List all dialects: those of tooltap with what they read, and those of other packages with their package.
 
-    A dialect that cannot be used is said on standard error; then the exit code is 1.
+    Dialects that cannot be used are named on standard error; then the exit code is 1.
     """
     from tooltap.normalizers.catalog.registry import BrokenDialectError, builtin, dialects, package_of, parser_class
 

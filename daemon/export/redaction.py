@@ -20,7 +20,7 @@ BEGINNING = 4
 EXAMPLES = 3
 """Examples of each kind."""
 VISIBLE = "".join(map(chr, range(33, 127)))
-"""What a word has at which a text may have been cut. Secrets are ASCII, and other scripts write without spaces."""
+"""Characters of the last word, which is dropped where a text was cut: secrets are ASCII, some scripts lack spaces."""
 _CUT_BEGINNING = re.compile(r"\A…[!-~]*?(?=[/\s]|\Z)")
 _CUT_WORDS = re.compile(
     r"(?i)((?:pass(?:word|wd|phrase)?|pwd|mnemonic|(?:seed|recovery|backup)[ _-]?phrase)[\"']?\s*[:=]+\s*[\"']?)"

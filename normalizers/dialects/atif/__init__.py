@@ -8,7 +8,7 @@ from tooltap.normalizers.catalog.dialect import Dialect
 
 
 def _is_trajectory(value: dict[str, Any]) -> bool:
-    """Rule for `atif`. The document may be printed over many lines, of which the first ones must tell."""
+    """Rule for `atif`. A document may extend over many lines, so that its first lines must be enough."""
     return str(value.get("schema_version")).startswith("ATIF-v")
 
 
