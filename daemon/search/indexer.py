@@ -33,6 +33,8 @@ briefly."""
 BATCH_BYTES = 2_097_152
 PERIOD = 0.5
 """Seconds between two polls for new events."""
+FILE_PERIOD = 1.0
+"""Minimum seconds between two checks that the file is still there and not overwritten."""
 GIVING_WAY = 1.0
 """Minimum seconds between two batches while events arrive."""
 QUIET = 0.1
@@ -64,6 +66,7 @@ class Indexer:
         self._closed = False
         self._checked = self._next_check = 0.0
         """Times of the last check for deleted events, and of the next one."""
+        self._next_file_check = 0.0
         self._seen = -1
         """Latest `seq` of the journal at the last poll."""
         self._arrived = self._worked = 0.0
@@ -169,7 +172,8 @@ class Indexer:
     async def _step(self) -> bool:
         """Do one step of work; return whether more is left."""
         self.is_idle = False
-        if self._index is not None and not self._damage:
+        if self._index is not None and not self._damage and time.monotonic() >= self._next_file_check:
+            self._next_file_check = time.monotonic() + FILE_PERIOD
             await self._call(self._index.check_file)
         if self._damage:
             self.rebuilding = self._damage
