@@ -79,29 +79,30 @@ def _show(socket: Path | None, question: dict[str, Any]) -> None:
     say(styled(head, "bold") if wants_colour() else head)
     if question["type"] != "permission":
         return
-    text = _input(socket, question)
+    text, seq = _input(socket, question)
     say_text("".join(f"  │ {line}\n" for line in text[:MAX_INPUT].split("\n")))  # none can look like ours
     if len(text) > MAX_INPUT:
-        warn(f"this is cut: `tooltap show {question['seq']} --view raw` has all of it")
+        warn(f"this is cut: `tooltap show {seq} --view raw` has all of it")
 
 
-def _input(socket: Path | None, question: dict[str, Any]) -> str:
-    """Return what would be done: each argument of the call, in full."""
+def _input(socket: Path | None, question: dict[str, Any]) -> tuple[str, int]:
+    """Return what would be done, each argument of the call in full, and the number of the event that states it."""
     import orjson
 
-    event = request(socket, "event", seq=question["seq"])["event"]
+    source = question["seq"]
+    event = request(socket, "event", seq=source)["event"]
     given = event.get("input")
     if given is None and "callId" in question:
         calls = request(socket, "calls", session=question["session"])["calls"]
         found = (one["seq"] for one in calls if one["callId"] == question["callId"])
         if (seq := next(found, None)) is not None:
-            given = request(socket, "event", seq=seq)["event"].get("input")
+            given, source = request(socket, "event", seq=seq)["event"].get("input"), seq
     lines = []
     for key, value in (given or {}).items():
         if not key.startswith("_"):
             text = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
             lines.append(f"{key}: {text}" if "\n" not in text else f"{key}:\n{text}")
-    return "\n".join(lines) or str(event.get("title") or asked_text(question))
+    return "\n".join(lines) or str(event.get("title") or asked_text(question)), source
 
 
 def _choice(question: dict[str, Any]) -> dict[str, Any] | None:

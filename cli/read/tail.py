@@ -169,7 +169,7 @@ def _why_nothing(
     if hidden and (begins_late or any(filters.values())):
         other, what = ("verbose", "text of an assistant") if mode == "text" else ("json", "line in this mode")
         return f"{counted(hidden, 'event matches', 'events match')}, without any {what}; `--mode {other}` shows more"
-    page = request(socket, "sessions", limit=COUNTED)
+    page = request(socket, "sessions", limit=COUNTED, empty=True)
     events = sum(one["events"] for one in page["sessions"])
     if not events:
         return NO_EVENTS

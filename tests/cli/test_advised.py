@@ -30,7 +30,8 @@ __all__ = ["home"]
 
 HERE = "tests/cli/test_advised.py::"
 UPKEEP = "tests/daemon/journal/test_journal_upkeep.py::"
-ADVICE = "tests/cli/manage/test_advice.py::"
+RESUME = "tests/cli/read/test_resume.py::"
+READING = "tests/cli/read/test_advised_reading.py::"
 
 FOLLOWED = {
     "{} is not empty, and nothing is overwritten: name another folder with --folder": (
@@ -62,28 +63,48 @@ FOLLOWED = {
     + "test_what_is_in_the_way_is_moved_away",
     "there is no token in {}; remove the file to get a new one": HERE + "test_token_is_removed",
     "other users can read the token in {}; remove the file to get a new one": HERE + "test_token_is_removed",
+    "no event is that new; with `--after start` there are {}": READING + "test_option_that_tail_names_prints_events",
+    "; did you mean `--provider {}`?": READING + "test_option_that_tail_names_prints_events",
+    "{}, without any {}; `--mode {}` shows more": READING + "test_option_that_tail_names_prints_events",
+    "no assistant has said anything; `--mode verbose` shows more of the {}": READING
+    + "test_mode_that_tail_names_prints_all",
+    "none of the {} is shown in this mode; `--mode json` shows all of it": READING
+    + "test_mode_that_tail_names_prints_all",
+    "nothing was asked, said or done in {}; `--empty` lists what there is": READING
+    + "test_sessions_in_which_nothing_was_done_are_listed_with_the_option",
+    "; list them with `tooltap sessions`": READING + "test_unknown_session_is_found_in_the_list",
+    "for a path, name the session first, or try `tooltap files --file {}`": READING
+    + "test_path_in_place_of_a_session_is_found_in_all",
+    "the newest {}; `--limit {}` lists more": READING + "test_limit_that_a_list_names_lists_more",
+    "{} of {}; `--limit {}` lists all": READING + "test_limit_that_a_list_names_lists_more",
+    "{} of {}; `--limit` lists more of them": READING + "test_files_that_are_left_out_are_listed_with_a_limit",
+    "; `--by model` shows of which models": READING + "test_models_whose_cost_is_not_known_are_named",
+    "there are more than {} MiB of events to sort; name fewer with --since or a filter": READING
+    + "test_events_to_sort_are_fewer_with_a_time",
+    "{}{}. `tooltap show SEQ` shows an event.": READING + "test_hit_of_a_search_is_shown",
+    "this may be incomplete: see `tooltap files --help`": READING + "test_help_says_why_a_diff_may_be_incomplete",
+    "an older version has ingested {} without counting the files: `tooltap journal repair` does it": READING
+    + "test_files_of_an_older_version_are_counted_by_a_repair",
+    "this is cut: `tooltap show {} --view raw` has all of it": READING + "test_what_is_cut_is_shown_whole",
+    "--message goes with --deny": READING + "test_message_that_needs_a_denial_goes_with_it",
+    "Nothing runs. `tooltap show last` shows the newest session.": HERE + "test_newest_session_is_shown",
+    "the session is still running: two agents may write to it now; `--fork` continues a copy of it": RESUME
+    + "test_running_session_is_resumed_with_a_warning",
 }
 """Advice -> the test that follows it."""
 
 UNFOLLOWED = {
-    "--message goes with --deny",
-    "; `--by model` shows of which models",
     "; `tooltap up` follows the sessions that it stores",
-    "; did you mean `--provider {}`?",
-    "; list them with `tooltap sessions`",
     "; run `tooltap journal repair`",
     "Name sessions, or give `--agent NAME`, or `--all`.",
     "Not displayed: the tooltap daemon is not running; the user can start it with `tooltap serve`.",
-    "Nothing runs. `tooltap show last` shows the newest session.",
     "The session is longer than this file: `tooltap export` writes all of it.",
     "a part of the journal is damaged ({}); run `tooltap journal check`",
     (
         "a token in an address is not accepted: programs send it as `Authorization: Bearer TOKEN`, and "
         "browsers use the link that `tooltap serve link` prints"
     ),
-    "an older version has ingested {} without counting the files: `tooltap journal repair` does it",
     "damaged: {}, {}; see `tooltap journal check`",
-    "for a path, name the session first, or try `tooltap files --file {}`",
     "it follows no agent: to have all followed, end it with `tooltap serve stop`, then run `tooltap up` again",
     "it is for programs that name it by an address of this machine, or by a name given with --host",
     (
@@ -96,11 +117,7 @@ UNFOLLOWED = {
     ),
     "make it writable, or choose another place: `tooltap serve --journal sqlite:PATH`",
     "new to this version of tooltap: some output of {}; `tooltap drift` shows it",
-    "no assistant has said anything; `--mode verbose` shows more of the {}",
-    "no event is that new; with `--after start` there are {}",
-    "none of the {} is shown in this mode; `--mode json` shows all of it",
     "none; install it with `tooltap service install`",
-    "nothing was asked, said or done in {}; `--empty` lists what there is",
     (
         "only its session file is read: answer in the agent's own window; with `tooltap hooks install`, the "
         "agent asks tooltap, too"
@@ -115,26 +132,17 @@ UNFOLLOWED = {
     "the journal is damaged where it was to be written ({}): run `tooltap journal repair`",
     "the journal is damaged: see `tooltap journal check`",
     "the journal {} cannot be opened: {}; run `tooltap journal repair`",
-    "the newest {}; `--limit {}` lists more",
-    "the session is still running: two agents may write to it now; `--fork` continues a copy of it",
-    "there are more than {} MiB of events to sort; name fewer with --since or a filter",
     "this daemon follows no session files: start it with `--follow`",
-    "this is cut: `tooltap show {} --view raw` has all of it",
     "this is not its key; `tooltap gateway key` prints it",
     "this link was used before, or is too old; `tooltap serve link` prints a new one",
-    "this may be incomplete: see `tooltap files --help`",
     "this needs its key in the URL, as in http://127.0.0.1:4010/key-KEY/v1; `tooltap gateway key` prints it",
     "{} is not an option of `tooltap serve`",
-    "{} of {}; `--limit {}` lists all",
-    "{} of {}; `--limit` lists more of them",
     "{} was not written by tooltap; move it away first",
-    "{}, without any {}; `--mode {}` shows more",
     "{}: contains no key; `tooltap fixtures keys TRACE` lists keys",
     "{}: no line is of a known agent; if you know its dialect, name it with --dialect",
     "{}: not formatted by `tooltap fixtures update`; run it",
     "{}: the dialect is not recognised, stream skipped; name it with --dialect",
     "{}: there is no such file; `tooltap fixtures keys TRACE` lists keys",
-    "{}{}. `tooltap show SEQ` shows an event.",
 }
 
 
