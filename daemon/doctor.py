@@ -10,7 +10,6 @@ import errno
 import os
 import platform
 import re
-import shlex
 import shutil
 import stat
 import sys
@@ -42,6 +41,7 @@ from tooltap.daemon.system.paths import config_path, daemon_folders, spool_path
 from tooltap.daemon.system.processes import run_briefly
 from tooltap.daemon.system.running_daemons import recorded
 from tooltap.daemon.system.services import NAME, ask_systemctl, unit_path
+from tooltap.daemon.system.shell import can_be_pasted, shell_line
 from tooltap.daemon.taps.delivery.spool import SpoolError, is_unread, quarantine_folder, read_header, spools
 from tooltap.daemon.taps.follow.settings import ALL, Follow
 from tooltap.daemon.taps.follow.stores import Database, Found, Root, read_head, roots, scan
@@ -154,10 +154,6 @@ def problem(area: str, text: str, advice: str) -> Finding:
     return Finding("problem", area, text, advice)
 
 
-def _shell_line(*words: object) -> str:
-    return shlex.join(map(str, words))
-
-
 # -- tooltap itself ---------------------------------------------------------------------------------------------------
 
 TOOLTAP = "tooltap"
@@ -261,7 +257,7 @@ def socket(place: Path) -> Iterator[Finding]:
         yield problem("socket", f"{place} belongs to another user", "Set TOOLTAP_SOCKET to a place of your own.")
     elif status.st_mode & 0o077:
         text = f"{place} has mode {stat.S_IMODE(status.st_mode):04o}, which is not private"
-        yield problem("socket", text, f"Run {_shell_line('chmod', '600', place)}.")
+        yield problem("socket", text, f"Run {shell_line('chmod', '600', place)}.")
     else:
         yield fine("socket", f"{place} is private")
 
@@ -273,7 +269,7 @@ def _folder(folder: Path) -> Iterator[Finding]:
         yield fine("socket", f"{folder} does not exist yet; the daemon creates it, private")
         return
     if (trouble := why_unsteady(status)) is not None:
-        advice = f"Run {_shell_line('chmod', 'go-w', folder)}, or set TOOLTAP_SOCKET to a place of your own."
+        advice = f"Run {shell_line('chmod', 'go-w', folder)}, or set TOOLTAP_SOCKET to a place of your own."
         yield problem("socket", f"the socket cannot be in {folder}: {trouble}", advice)
     else:
         yield fine("socket", f"nobody else may replace the socket in {folder}")
@@ -463,7 +459,7 @@ def journal(file: Path, *, is_opened: bool = True) -> Iterator[Finding]:
         return
     if status.st_mode & 0o077:
         text = f"other users may read {file} (mode {stat.S_IMODE(status.st_mode):04o}), which holds what agents printed"
-        yield problem("journal", text, f"Run {_shell_line('chmod', '600', file)}.")
+        yield problem("journal", text, f"Run {shell_line('chmod', '600', file)}.")
     if not is_opened or why_not_writable(file.parent):  # which is a finding already, and SQLite needs files beside it
         return
     try:
@@ -481,7 +477,7 @@ def _steadiness(place: Path) -> Iterator[Finding]:
     """Report a folder in which other users may replace the journal: the daemon refuses to start there."""
     with suppress(OSError):  # it is created, private, or another finding is about it
         if (trouble := why_unsteady(place.stat())) is not None:
-            command = _shell_line("chmod", "go-w", place)
+            command = shell_line("chmod", "go-w", place)
             advice = f"Run {command}, or choose another place: `tooltap serve --journal sqlite:PATH`."
             yield problem("journal", f"the journal cannot be in {place}: {trouble}", advice)
 
@@ -581,7 +577,7 @@ def _waiting(socket: str, found: dict[Path, int]) -> Finding:
     if is_listening(socket):
         return fine(SPOOL, f"{text}, which takes them in")
     running = "" if os.path.exists(os.path.dirname(socket)) else ", whose folder is gone"
-    command = _shell_line("tooltap", "serve", "--socket", socket)
+    command = shell_line("tooltap", "serve", "--socket", socket)
     advice = f"Run {command} once: it takes them in. A journal has one daemon at a time."
     return note(SPOOL, f"{text}{running}, where none is listening: {_names(found)}", advice)
 
@@ -718,9 +714,9 @@ def _unreadable(root: Root, files: list[Found]) -> Iterator[Finding]:
             is_one = len(paths) == 1
             what = paths[0] if is_one else f"{len(paths)} session files of {root.agent}, such as {min(paths)}"
             reason = os.strerror(errno.EACCES) if paths is own else "it belongs to another user"
-            where = ("--", paths[0]) if is_one else ("-R", "--", root.path)
+            where = ("--", paths[0]) if is_one and can_be_pasted(paths) else ("-R", "--", root.path)
             missing = "its session is" if is_one else "their sessions are"
-            advice = f"Run {_shell_line(*words, *where)}; until then, {missing} not followed."
+            advice = f"Run {shell_line(*words, *where)}; until then, {missing} not followed."
             yield problem("sessions", f"cannot read {what}: {reason}", advice)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 
 from tooltap.cli.common.commands import Check, Group
 from tooltap.cli.common.printing import say, say_text, short, warn
+from tooltap.daemon.system.shell import shell_line
 
 if TYPE_CHECKING:
     from tooltap.daemon.config import Config
@@ -148,8 +148,8 @@ def _run_systemctl(*commands: list[str]) -> bool:
         answer = ask_systemctl(*command, timeout=TIMEOUT)
         if answer is None or answer.code != 0:
             reason = "systemd is not running" if answer is None else _state(answer) or "systemctl does not answer"
-            shell_line = " && ".join(shlex.join(["systemctl", "--user", *one]) for one in commands)
-            warn(f"systemctl failed ({reason}); run it yourself: {shell_line}")
+            line = " && ".join(shell_line("systemctl", "--user", *one) for one in commands)
+            warn(f"systemctl failed ({reason}); run it yourself: {line}")
             return False
         say(f"ran systemctl --user {' '.join(command)}")
     return True
@@ -203,7 +203,7 @@ def _install_agent(command: list[str], only_print: bool) -> None:
     except OSError as error:
         raise click.ClickException(f"{error.filename or path} cannot be written: {error.strerror}") from None
     say(f"wrote {path}; it starts at your next login")
-    say(f"start it now: launchctl bootstrap gui/{os.getuid()} {shlex.quote(str(path))}")
+    say(f"start it now: launchctl bootstrap gui/{os.getuid()} {shell_line(path)}")
 
 
 def _settings(options: dict[str, Any]) -> Config:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import click
@@ -32,6 +31,7 @@ from tooltap.cli.read.changed_files import print_changed_files
 from tooltap.cli.read.sessions import NO_EVENTS, UnknownSessionError, find_projects, find_session
 from tooltap.daemon.formats import counted
 from tooltap.daemon.system.sanitize import encodable
+from tooltap.daemon.system.shell import shell_line
 
 STYLES = {"+": "green", "-": "red", "@": "cyan", "\\": "dim"}
 LETTERS = {"added": "A", "modified": "M", "deleted": "D", "renamed": "R"}
@@ -119,7 +119,7 @@ def command(
         name = find_session(socket, session)["session"]
     except UnknownSessionError as error:
         if path is None and ("/" in session or Path(session).exists()):
-            advice = f"for a path, name the session first, or try `tooltap files --file {quote(session)}`"
+            advice = f"for a path, name the session first, or try `tooltap files --file {shell_line(session)}`"
             raise UnknownSessionError(f"{error.message}; {advice}") from None
         raise
     found = request(socket, "files", session=name, file=path)

@@ -519,12 +519,11 @@ def head_lines(
     sessions that come from it."""
     for line in wrapped(short(name_of(session), 200), columns):
         yield styled(line, "bold") if colour else joined([line])
-    facts = [" · ".join(_head_facts(session, successors))]
-    if (words := resume_of(session)) is not None:  # whole, on a line of its own, to be copied
-        facts.append(short(in_shell(words, session.get("cwd")), 1_000))
+    facts = [*wrapped(" · ".join(_head_facts(session, successors)), columns)]
+    if (words := resume_of(session)) is not None:  # whole, on a line of its own, to be copied: a terminal wraps it
+        facts.append(in_shell(words, session.get("cwd")))
     for line in facts:
-        for part in wrapped(line, columns):
-            yield styled(part, "dim") if colour else joined([part])
+        yield styled(line, "dim") if colour else joined([line])
 
 
 def _head_facts(session: dict[str, Any], successors: Sequence[dict[str, Any]]) -> Iterator[str]:

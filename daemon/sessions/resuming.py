@@ -7,13 +7,14 @@ and may be anything: one that the agent did not state, or that could be taken fo
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tooltap.daemon.system.shell import can_be_pasted, shell_line
 from tooltap.normalizers.catalog.dialect import SESSION
 from tooltap.normalizers.catalog.registry import agent_of_provider
 
+LONGEST_PATH = 4_096
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}")
 
 
@@ -37,7 +38,8 @@ def _words(session: Mapping[str, Any], how: str) -> list[str] | None:
 
 
 def in_shell(words: Sequence[str], folder: str | None) -> str:
-    """Return a command line for a shell that runs a command in a folder. A folder whose name cannot be printed is left
-    out: a terminal may take a control character in what is pasted for a key, whatever the quotes."""
-    line = shlex.join(words)
-    return f"cd {shlex.quote(folder)} && {line}" if folder and folder.startswith("/") and folder.isprintable() else line
+    """Return a command line for a shell that runs a command in a folder. One that cannot be pasted, or that is longer
+    than any path, is left out."""
+    line = shell_line(*words)
+    is_there = folder is not None and folder.startswith("/") and len(folder) < LONGEST_PATH and can_be_pasted([folder])
+    return f"{shell_line('cd', folder)} && {line}" if is_there else line

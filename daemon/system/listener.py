@@ -9,7 +9,6 @@ is private.
 from __future__ import annotations
 
 import os
-import shlex
 import socket
 import stat
 import struct
@@ -19,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tooltap.daemon.system.shell import shell_line
 from tooltap.traces.recording.own_file import LockedError, NotOursError, lock_own, steady_folder
 
 BACKLOG = 1_024
@@ -103,7 +103,7 @@ def _steady_directory(path: Path) -> None:
     try:
         steady_folder(path)
     except NotOursError as error:
-        advice = f"run chmod go-w {shlex.quote(str(path))}, or choose another place for the socket"
+        advice = f"run {shell_line('chmod', 'go-w', path)}, or choose another place for the socket"
         raise ListenError(f"the socket cannot be in {path}: {error.strerror}; {advice}") from None
     except OSError as error:
         raise ListenError(f"cannot use the directory {path}: {error.strerror}") from error

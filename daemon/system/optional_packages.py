@@ -7,7 +7,8 @@ from elsewhere.
 from __future__ import annotations
 
 import re
-import shlex
+
+from tooltap.daemon.system.shell import shell_line
 
 DISTRIBUTION = "tooltap"
 _EXTRA = re.compile(r"""\bextra\s*==\s*["']([\w.-]+)["']""")
@@ -20,6 +21,6 @@ def how_to_install(extra: str) -> str:
     try:
         declared = requires(DISTRIBUTION) or []
     except PackageNotFoundError:  # a source folder that was not installed
-        return f"pip install {shlex.quote(f'.[{extra}]')}"
+        return shell_line("pip", "install", f".[{extra}]")
     packages = [one.partition(";")[0].strip() for one in declared if extra in _EXTRA.findall(one)]
-    return f"pip install {shlex.join(packages)}"
+    return shell_line("pip", "install", *packages)

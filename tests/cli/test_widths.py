@@ -72,7 +72,8 @@ def test_no_line_is_wider_than_the_terminal(
     text = COLOURS.sub("", shown.output.decode())
 
     assert shown.errors == b""
-    assert {line for line in text.splitlines() if columns_of(line) > columns} == set()
+    to_copy = [line for line in text.splitlines() if " && gemini --resume " in line]  # whole: a terminal wraps it
+    assert {line for line in text.splitlines() if columns_of(line) > columns} == {*to_copy}
     flat = " ".join(text.split())
     assert [one for one in COMMANDS[words] if one.strip() not in flat] == []
 

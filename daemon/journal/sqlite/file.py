@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import shlex
 import sqlite3
 import stat
 import struct
@@ -35,6 +34,7 @@ from tooltap.daemon.journal.sqlite.tables import (
     set_meta,
     verified_meta,
 )
+from tooltap.daemon.system.shell import shell_line
 from tooltap.protocol.stats import RetentionStatistics
 from tooltap.traces.recording.own_file import (
     LockedError,
@@ -504,7 +504,7 @@ def steady_place(path: Path) -> Path:
         try:
             steady_folder(place.parent)
         except NotOursError as error:
-            advice = f"run chmod go-w {shlex.quote(str(place.parent))}, or {ADVICE}"
+            advice = f"run {shell_line('chmod', 'go-w', place.parent)}, or {ADVICE}"
             raise JournalError(f"the journal cannot be in {place.parent}: {error.strerror}; {advice}") from None
     except OSError as error:
         raise JournalError(f"the journal {path} cannot be opened: {error.strerror}") from None

@@ -64,7 +64,7 @@ def test_the_agent_runs_in_the_folder_of_the_session(daemon: Running, programs: 
 def test_the_command_is_printed_for_a_shell(daemon: Running) -> None:
     printed = here("resume", "--socket", daemon.path, "c1", "--print").stdout.decode()
     assert printed.startswith("cd '/")
-    assert printed.endswith("""/it'"'"'s here' && claude --resume c1\n""")
+    assert printed.endswith("/it'\\''s here' && claude --resume c1\n")
     assert here("resume", "--socket", daemon.path, "x1", "--print", "--fork").stdout == b"codex fork x1\n"
 
 

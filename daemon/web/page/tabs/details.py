@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import Any, ClassVar, NamedTuple
 
 from tooltap.daemon.formats import amount, counted, spent
@@ -10,6 +9,7 @@ from tooltap.daemon.journal.interface import StreamInfo
 from tooltap.daemon.sessions.listing import STATUSES, origins_of, status_of
 from tooltap.daemon.sessions.resuming import fork_of, in_shell, resume_of
 from tooltap.daemon.show.markup import product
+from tooltap.daemon.system.shell import can_be_pasted, shell_line
 from tooltap.normalizers.wire.values import records, string
 from tooltap.protocol.events import SessionEvent, decode
 
@@ -135,7 +135,9 @@ def _to_continue(row: dict[str, Any]) -> list[Command]:
 
 
 def _to_copy(session: str) -> list[Command]:
-    name = quote(session)
+    if not can_be_pasted([session]):
+        return []
+    name = shell_line(session)
     given = f"-- {name}" if name.startswith("-") else name
     return [
         Command("Read it in a terminal", f"tooltap show {given}"),
