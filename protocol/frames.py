@@ -112,7 +112,7 @@ class SessionsRequest(_Request[SessionsResult], kw_only=True, tag="sessions"):
     cursor: Annotated[str, msgspec.Meta(max_length=64)] | None = None
     """`cursor` of the previous page."""
     session: Values | None = None
-    status: Annotated[tuple[SessionStatus, ...], msgspec.Meta(min_length=1, max_length=5)] | None = None
+    status: Annotated[tuple[SessionStatus, ...], msgspec.Meta(min_length=1, max_length=6)] | None = None
     provider: Values | None = None
     project: Values | None = None
     since: Seq | None = None

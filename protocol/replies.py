@@ -65,7 +65,7 @@ TurnState: TypeAlias = Literal["started", "completed", "failed", "cancelled"]
 UsageKey: TypeAlias = Literal["day", "model", "project", "agent", "session", "subagent"]
 StreamState: TypeAlias = Literal["open", "suspended", "ended"]
 
-SessionStatus: TypeAlias = Literal["running", "waiting", "failed", "completed", "interrupted"]
+SessionStatus: TypeAlias = Literal["running", "waiting", "failed", "completed", "interrupted", "unknown"]
 
 
 class Session(_Result, kw_only=True):
@@ -97,7 +97,7 @@ class Session(_Result, kw_only=True):
     status: SessionStatus | None = None
     """The status of the work. `running`: a turn is running. `waiting`: a permission or a question is pending. `failed`:
     the last turn failed. `interrupted`: the last turn was cancelled, or its stream ended or was suspended before the
-    turn ended. `completed`: none of these."""
+    turn ended. `unknown`: no line of it is in a format that tooltap knows. `completed`: none of these."""
     turn: TurnState | None = None
     """State of the main agent's last turn; `started` while it is running."""
     empty: bool = False

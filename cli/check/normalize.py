@@ -106,8 +106,9 @@ def command(
                 advance(value)
             elif isinstance(value, Statistics):
                 done.append(value)
-                if value.unparsed and not value.with_events and not stats_json:
-                    warn(not_understood(files[len(done) + failed - 1], dialect))
+                said = not_understood(files[len(done) + failed - 1], dialect, value)
+                if said is not None and not stats_json:
+                    warn(said)
             else:
                 warn(value)
                 failed += 1

@@ -20,10 +20,12 @@ import click
 from tooltap.cli.common.guard import guard
 from tooltap.cli.common.options import dialect_option, provider_option
 from tooltap.cli.common.printing import short, warn
+from tooltap.daemon.formats import counted
 from tooltap.traces.recording.compressed import SUFFIX, Decompressor, is_compressed, plain_path
 
 if TYPE_CHECKING:
     from tooltap.daemon.system.workers import Workers
+    from tooltap.protocol.stats import Statistics
 
 
 STDIN = "-"
@@ -57,12 +59,16 @@ def input_size(path: str) -> int:
         return 0
 
 
-def not_understood(path: str, dialect: str) -> str:
-    """A sentence for a recording of which every line is unparsed."""
+def not_understood(path: str, dialect: str, statistics: Statistics) -> str | None:
+    """A sentence for a recording, or an agent's output, of which no line was read; None if some were, or it has
+    none."""
+    if not statistics.unparsed or statistics.with_events:
+        return None
     name = "standard input" if path == STDIN else path
-    if dialect == "auto":
-        return f"{name}: no line is of a known agent; if you know its dialect, name it with --dialect"
-    return f"{name}: no line is of the dialect {dialect}; without --dialect it is recognised"
+    lines = counted(statistics.lines, "line")
+    if dialect != "auto":
+        return f"{name}: none of {lines} is of the dialect {dialect}; without --dialect it is recognised"
+    return f"{name}: none of {lines} is in a format that tooltap knows; if you know its dialect, name it with --dialect"
 
 
 def last_change(path: str) -> int | None:

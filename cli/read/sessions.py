@@ -36,7 +36,7 @@ from tooltap.daemon.sessions.worktrees import project_of_path
 NO_EVENTS = "the journal has no events yet; `tooltap up` reads what agents store"
 PAGE = 1_000
 """Sessions per request."""
-STATUSES = ("running", "waiting", "failed", "completed", "interrupted")
+STATUSES = ("running", "waiting", "failed", "completed", "interrupted", "unknown")
 
 
 @click.group(
@@ -207,7 +207,7 @@ SHORTEST_ID = 8
 MIN_TITLE, WANTED_TITLE = 16, 32
 """Widths of the title: the minimum, and the width it gets before optional columns are shown."""
 GAP = 2
-_STYLES = {"running": "cyan", "waiting": "yellow", "failed": "red", "interrupted": "dim"}
+_STYLES = {"running": "cyan", "waiting": "yellow", "failed": "red", "interrupted": "dim", "unknown": "yellow"}
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "m"))
 RECENT_DAYS = 30
 """Age in days from which the date is shown instead."""

@@ -148,10 +148,17 @@ class _LateTap:
             tap.take(data, direction)
 
     def finish(self, ended: Ended) -> str | None:
-        """End the stream. Return what to tell the user if not all lines were delivered."""
+        """End the stream. Return what to tell the user if not all lines were delivered, or none was read."""
         if self._failure is not None:
             return f"tapping failed: {self._failure!r}"
-        return None if self._tap is None else self._tap.finish(process=_process_end(ended))
+        if self._tap is None:
+            return None
+        problem, statistics = self._tap.finish(process=_process_end(ended)), self._tap.statistics
+        if problem is not None or statistics is None or statistics.with_events or not statistics.unparsed:
+            return problem
+        from tooltap.cli.common.recordings import not_understood
+
+        return not_understood(self._start.command[0], self._start.dialect, statistics)
 
     def _made(self) -> Tap | None:
         with self._lock:

@@ -84,10 +84,10 @@ def command(
                 warn(str(error))
             else:
                 done.append(one := Statistics(**msgspec.structs.asdict(end)))
-                if one.unparsed and not one.with_events:
+                if (said := not_understood(path, dialect, one)) is not None:
                     is_understood = False
                     if not stats_json:  # then the statistics say so, and programs read standard error
-                        warn(not_understood(path, dialect))
+                        warn(said)
                 elif one.unparsed and not (stats or stats_json):
                     name = "standard input" if path == STDIN else path
                     some = f"{one.unparsed:,} of {counted(one.lines, 'line')} not understood"

@@ -148,6 +148,7 @@ STATUSES = {
     "failed": "Failed",
     "completed": "Done",
     "interrupted": "Interrupted",
+    "unknown": "Unknown format",
 }
 """Status of a session -> its label."""
 RUNNING = ("running", "waiting")

@@ -283,7 +283,7 @@ def _stated(output: dict[str, Any]) -> tuple[int, int] | None:
 # -- the row, and its other parts ------------------------------------------------------------------------------------
 
 
-_CONTENT = frozenset({"message", "permission-request", "reasoning", "unparsed"})
+_CONTENT = frozenset({"message", "permission-request", "reasoning"})
 """Kinds of events that are the content of a session, beside turns and calls. Of messages those of the agent, and the
 user's own words."""
 UNENDED: tuple[StreamState, ...] = ("open", "suspended")
@@ -394,13 +394,6 @@ class Work(msgspec.Struct, omit_defaults=True):
         else the session is `interrupted`. `ended`: the agent has reported the end."""
         return "interrupted" if ended and self.turn == "started" else _OUTCOMES[self.turn]
 
-    def status(self, *, ended: bool, is_open: bool, pending: Pending) -> SessionStatus:
-        """Return the status. `is_open`: a stream of the session is open."""
-        if pending:
-            return "waiting" if is_open or pending == "dialog" else "interrupted"
-        outcome = self.outcome(ended=ended)
-        return "interrupted" if outcome == "running" and not is_open else outcome
-
 
 MAX_SLICES = 24
 NARROWEST = 1_000
@@ -493,6 +486,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The provider reported the end, and no event has followed."""
     has_content: bool = False
     """Something was said or done outside any turn."""
+    has_unread: bool = False
+    """Lines could not be read."""
     agent_version: str | None = None
     model: str | None = None
     title: str | None = None
@@ -526,6 +521,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         self.events += 1
         if not self.has_content and entry.kind in _CONTENT:
             self.has_content = entry.kind != "message" or entry.fields.role == "assistant"
+        self.has_unread |= entry.kind == "unparsed"
         ts = entry.ts
         self._add_stamps(ts, ts)
         for part in _PARTS_OF.get(entry.kind, ()):
@@ -546,12 +542,23 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     @property
     def outcome(self) -> SessionStatus:
         """See `Work.outcome`."""
-        return self.work.outcome(ended=self.ended)
+        return "unknown" if self.is_unknown else self.work.outcome(ended=self.ended)
+
+    def status(self, *, is_open: bool, pending: Pending) -> SessionStatus:
+        """Return the status. `is_open`: a stream of the session is open."""
+        if pending:
+            return "waiting" if is_open or pending == "dialog" else "interrupted"
+        return "interrupted" if self.outcome == "running" and not is_open else self.outcome
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether there are lines of the agent, and none of them was understood."""
+        return self.has_unread and not (self.has_content or self.work.turn or self.calls)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was asked, said or done in the session: an agent has only opened it."""
-        return not (self.has_content or self.work.turn or self.calls or self.prompt.title)
+        return not (self.has_content or self.has_unread or self.work.turn or self.calls or self.prompt.title)
 
     def is_fork_of(self, parent: str) -> bool:
         """Return whether the session is a fork of `parent`, from which it has copied requests. What it continues under
@@ -600,7 +607,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
             parent=self.parent,
             resumes=self.resumes,
             state=next((one for one in UNENDED if one in states and not self.ended), "ended"),
-            status=self.work.status(ended=self.ended, is_open="open" in states, pending=pending),
+            status=self.status(is_open="open" in states, pending=pending),
             turn=self.work.turn,
             turns=self.work.turns,
             empty=self.is_empty,

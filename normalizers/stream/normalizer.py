@@ -23,6 +23,7 @@ from tooltap.normalizers.core.answers import Chosen, choose
 from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
 from tooltap.normalizers.core.parser import JOINED, Parser, Watch
+from tooltap.normalizers.core.state import State
 from tooltap.normalizers.stream.bounds import bounded
 from tooltap.normalizers.stream.reset import LeftOpen, may_have_changed, place_of, reason_of, replace, restart
 from tooltap.normalizers.tools.registry import ASKING
@@ -80,16 +81,36 @@ def _recognise(line: bytes, depth: int) -> str | None:
     return next((name for name in found if name is not None), None)
 
 
+class UnknownState(State):
+    unread: int = 0
+    """Number of lines that are `unparsed`."""
+    is_stated: bool = False
+    """Whether a notice has said that no line is read."""
+
+
 class Unknown(Parser):
-    """Reads streams that no dialect recognises: every line is `unparsed`, with its text."""
+    """Reads streams that no dialect recognises: every line is `unparsed`, with its text, and at the end a notice says
+    it of the whole stream."""
 
     dialect = "unknown"
     protocol = "unknown"
     default_provider = "unknown"
+    state_type = UnknownState
     ARRAYS = False
+    state: UnknownState
 
     def read(self, value: Line) -> Skip:
         return self.unparsed("unknown-dialect", value)
+
+    def unreadable(self, reason: str, line: bytes, size: int) -> str:
+        self.state.unread += 1
+        return super().unreadable(reason, line, size)
+
+    def finish(self, reason: str) -> None:
+        if self.state.unread and not self.state.is_stated and reason != "reset":
+            self.state.is_stated = True
+            lines = f"{self.state.line} line{'' if self.state.line == 1 else 's'}"
+            self.notice("unknown-format", f"none of {lines} is in a format that tooltap knows", "warning")
 
 
 _BEFORE = frozenset({"session", "notice", "unparsed"})

@@ -139,7 +139,7 @@ UNFOLLOWED = {
     "{} is not an option of `tooltap serve`",
     "{} was not written by tooltap; move it away first",
     "{}: contains no key; `tooltap fixtures keys TRACE` lists keys",
-    "{}: no line is of a known agent; if you know its dialect, name it with --dialect",
+    "{}: none of {} is in a format that tooltap knows; if you know its dialect, name it with --dialect",
     "{}: not formatted by `tooltap fixtures update`; run it",
     "{}: the dialect is not recognised, stream skipped; name it with --dialect",
     "{}: there is no such file; `tooltap fixtures keys TRACE` lists keys",

@@ -189,6 +189,8 @@ class Drift:
         """Decide the severity by the evidence. A vanished key is an alarm under a new name that is spelt like it; under
         any other new name if none has the key any more; without one only if several streams lack it."""
         finding = self._with_evidence(finding)
+        if finding.dialect == UNKNOWN:  # nothing is known that could have changed
+            return msgspec.structs.replace(finding, severity="notice")
         is_proven = not finding.some and finding.count >= SEVERAL
         severity = finding.severity
         if finding.kind == "vanished-key":

@@ -741,8 +741,8 @@ export interface Notice extends Event {
   level: "error" | "info" | "warning";
   /**
    * retry, rate-limit, hook, compaction, compaction-summary, context-edit, rewound, interrupt, provider-error,
-   * pull-request, mcp-startup, config, parser-reset, lost, view-failed, answer, answer-delivered, answer-failed,
-   * send, send-delivered, send-failed, send-accepted, send-refused, or another.
+   * pull-request, mcp-startup, config, unknown-format, parser-reset, lost, view-failed, answer, answer-delivered,
+   * answer-failed, send, send-delivered, send-failed, send-accepted, send-refused, or another.
    */
   code: string;
   text: string;
@@ -803,7 +803,7 @@ export interface SessionsRequest {
   /** `cursor` of the previous page. */
   cursor?: string;
   session?: string[];
-  status?: ("completed" | "failed" | "interrupted" | "running" | "waiting")[];
+  status?: ("completed" | "failed" | "interrupted" | "running" | "unknown" | "waiting")[];
   provider?: string[];
   project?: string[];
   /** Only sessions whose last event happened then or later, in milliseconds since the epoch. */
@@ -846,7 +846,7 @@ export interface SearchRequest {
   /** Directories of the sessions, parents of these directories, or the last part of their names. */
   project?: string[];
   /** Statuses of the sessions. */
-  status?: ("completed" | "failed" | "interrupted" | "running" | "waiting")[];
+  status?: ("completed" | "failed" | "interrupted" | "running" | "unknown" | "waiting")[];
   kind?: string[];
   /** The canonical or the raw name of the tool. */
   tool?: string[];
@@ -1483,9 +1483,10 @@ export interface Session {
   /**
    * The status of the work. `running`: a turn is running. `waiting`: a permission or a question is pending.
    * `failed`: the last turn failed. `interrupted`: the last turn was cancelled, or its stream ended or was
-   * suspended before the turn ended. `completed`: none of these.
+   * suspended before the turn ended. `unknown`: no line of it is in a format that tooltap knows. `completed`: none
+   * of these.
    */
-  status?: "completed" | "failed" | "interrupted" | "running" | "waiting";
+  status?: "completed" | "failed" | "interrupted" | "running" | "unknown" | "waiting";
   /** State of the main agent's last turn; `started` while it is running. */
   turn?: "cancelled" | "completed" | "failed" | "started";
   /**
@@ -1726,7 +1727,7 @@ export interface FoundSession {
   provider: string;
   title?: string;
   project?: string;
-  status?: "completed" | "failed" | "interrupted" | "running" | "waiting";
+  status?: "completed" | "failed" | "interrupted" | "running" | "unknown" | "waiting";
   /** Milliseconds since the epoch, of the session's latest event. */
   lastTs?: number;
   /** How many of its events match; absent if they were not counted. */

@@ -255,7 +255,7 @@ _STATUS = (
     f" WHEN outcome='running' AND NOT {_OPEN} THEN 'interrupted' WHEN outcome='{_EMPTY}' THEN 'completed'"
     " ELSE outcome END"
 )
-"""SQL expression of a session's status, equivalent to `Work.status`."""
+"""SQL expression of a session's status, equivalent to `SessionRow.status`."""
 
 
 def sessions(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tooltap.daemon.taps.delivery.spool import Spooler
     from tooltap.protocol.frames import Done, Suspended
     from tooltap.protocol.inputs import Direction, ProcessEnd
+    from tooltap.protocol.stats import Statistics
 
 
 STALL = 2.0
@@ -75,6 +76,14 @@ class Tap:
     def lose(self, lines: int, size: int, reason: str) -> None:
         """Record a loss: `lines` lines, `size` bytes in all, are missing here."""
         self._add(lambda: self._outbox.lose(lines, size, reason))
+
+    @property
+    def statistics(self) -> Statistics | None:
+        """What has become of the lines, as the daemon confirmed it with the end of the stream; None if it did not."""
+        from tooltap.protocol.frames import Done
+
+        end = self._delivery.end
+        return end if isinstance(end, Done) else None
 
     @property
     def problem(self) -> str | None:

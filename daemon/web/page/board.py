@@ -159,7 +159,7 @@ class SessionsNow:
         ended = await self._journal.sessions(
             limit=MOST_ENDED,
             order="time",
-            wanted=WITH_CONTENT._replace(status=("completed", "failed", "interrupted"), since=now - RECENT_MS),
+            wanted=WITH_CONTENT._replace(status=tuple(STATUSES.keys() - set(RUNNING)), since=now - RECENT_MS),
         )
         asks = _questions(waiting_now)
         columns = [await self._of(one, asks.get(one.session["session"], [])) for one in shown]

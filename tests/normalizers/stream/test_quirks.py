@@ -332,7 +332,9 @@ def test_bare_api_messages_have_no_dialect() -> None:
         {"role": "user", "content": [claude.tool_result("toolu_1", "a")]},
     )
 
-    assert {(event.dialect, getattr(event, "reason", None)) for event in found} == {("unknown", "unknown-dialect")}
+    *lines, notice = found
+    assert {(event.dialect, getattr(event, "reason", None)) for event in lines} == {("unknown", "unknown-dialect")}
+    assert getattr(notice, "code", None) == "unknown-format"
 
 
 def test_parallel_subagents_keep_calls_apart() -> None:

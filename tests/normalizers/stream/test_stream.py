@@ -95,10 +95,20 @@ def test_unrecognised_stream_is_unparsed_at_close() -> None:
     normalizer = StreamNormalizer(Context(stream="s"))
 
     assert normalizer.feed(NOISE) == []
-    (event,) = events(normalizer.close("end"))
+    event, _ = events(normalizer.close("end"))
 
     assert (event.reason, event.text, event.bytes) == ("unknown-dialect", NOISE.decode(), len(NOISE))
     assert normalizer.statistics.lines == 1
+
+
+def test_notice_says_once_that_no_line_is_known() -> None:
+    normalizer = StreamNormalizer(Context(stream="s"))
+    normalizer.feed(NOISE)
+    *_, notice = events(normalizer.close("end"))
+
+    known = "none of 1 line is in a format that tooltap knows"
+    assert (notice.code, notice.text) == ("unknown-format", known)
+    assert [type(event) for event in events(normalizer.feed(NOISE) + normalizer.close("end"))] == [Unparsed]
 
 
 def test_empty_stream_has_no_events() -> None:
