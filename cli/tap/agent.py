@@ -20,7 +20,14 @@ from tooltap.daemon.system.paths import spool_folder
 from tooltap.daemon.taps.child import Ended, run_child
 from tooltap.daemon.taps.delivery.announcement import Announced, announce, withdraw
 from tooltap.daemon.taps.pipes import STDIN
-from tooltap.normalizers.catalog.registry import agent_of, missing_flags, prompt_of, provider_of_fork, takes_answers
+from tooltap.normalizers.catalog.registry import (
+    agent_of,
+    missing_flags,
+    prompt_of,
+    provider_of_fork,
+    stores,
+    takes_answers,
+)
 
 if TYPE_CHECKING:
     from tooltap.daemon.taps.answering import Answering
@@ -79,8 +86,7 @@ def run_agent(start: AgentStart) -> int:
     """Run the agent, tap it, and return its exit code."""
     command = start.command
     if (flags := missing_flags(command)) is not None:
-        why = f" with these arguments; add {flags}" if flags else "; `tooltap up` follows the sessions that it stores"
-        _print(f"not tapped: {command[0]} prints no event stream{why}")
+        _print(f"not tapped: {command[0]} prints no event stream{_how_to_read(agent_of(command), flags)}")
         return _exec(command)
     stream, started = f"{start.name}-{os.urandom(8).hex()}", time.time_ns() // 1_000_000
     note = announce(spool_folder(), Announced(stream, agent_of(command), started, _socket(start)))
@@ -89,6 +95,15 @@ def run_agent(start: AgentStart) -> int:
     finally:
         if note is not None:
             withdraw(note)
+
+
+def _how_to_read(agent: str, flags: str) -> str:
+    """Return what to do instead of tapping an agent. `flags`: those with which it prints a stream, if there are any."""
+    if flags:
+        return f" with these arguments; add {flags}"
+    if agent in stores():
+        return "; `tooltap up` follows the sessions that it stores"
+    return "; `tooltap ingest FILE` reads the file that it writes"
 
 
 def _socket(start: AgentStart) -> str:

@@ -1,5 +1,5 @@
-"""The advice in messages of the commands and of the daemon: every command in it exists, and what `FOLLOWED` has is
-followed. The doctor's advice has a table of its own (`tests/cli/manage/test_advice.py`).
+"""The advice in messages of the commands and of the daemon: every command in it exists, and all of it is followed. The
+doctor's advice has a table of its own (`tests/cli/manage/test_advice.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from tests.cli.manage.test_doctor import examined, write
 from tests.daemon.running import Running, running
 from tests.daemon.taps.following import CLAUDE as STORED
 from tests.daemon.test_files_in_use import until
-from tests.daemon.web.browsing import browsed
+from tests.daemon.web.browsing import Browser, browsed
+from tests.normalizers.reading import FIXTURES
 from tests.test_layout import ROOT
 from tooltap.cli.read.running import board
 from tooltap.cli.subcommands import tooltap as cli
@@ -30,6 +31,13 @@ __all__ = ["home"]
 
 HERE = "tests/cli/test_advised.py::"
 UPKEEP = "tests/daemon/journal/test_journal_upkeep.py::"
+CHECKING = "tests/cli/check/test_advised_checking.py::"
+DAMAGE = "tests/daemon/test_damaged_journal.py::"
+DRIFT = "tests/daemon/ingest/test_drift.py::"
+MCP = "tests/daemon/taps/test_mcp.py::"
+SERVICE = "tests/cli/manage/test_service.py::"
+REPAIR = "tests/cli/manage/test_advised_repair.py::"
+SERVING = "tests/cli/manage/test_advised_serving.py::"
 RESUME = "tests/cli/read/test_resume.py::"
 READING = "tests/cli/read/test_advised_reading.py::"
 
@@ -90,60 +98,83 @@ FOLLOWED = {
     "Nothing runs. `tooltap show last` shows the newest session.": HERE + "test_newest_session_is_shown",
     "the session is still running: two agents may write to it now; `--fork` continues a copy of it": RESUME
     + "test_running_session_is_resumed_with_a_warning",
-}
-"""Advice -> the test that follows it."""
-
-UNFOLLOWED = {
-    "; `tooltap up` follows the sessions that it stores",
-    "; run `tooltap journal repair`",
-    "Name sessions, or give `--agent NAME`, or `--all`.",
-    "Not displayed: the tooltap daemon is not running; the user can start it with `tooltap serve`.",
-    "The session is longer than this file: `tooltap export` writes all of it.",
-    "a part of the journal is damaged ({}); run `tooltap journal check`",
-    (
-        "a token in an address is not accepted: programs send it as `Authorization: Bearer TOKEN`, and "
-        "browsers use the link that `tooltap serve link` prints"
-    ),
-    "damaged: {}, {}; see `tooltap journal check`",
-    "it follows no agent: to have all followed, end it with `tooltap serve stop`, then run `tooltap up` again",
-    "it is for programs that name it by an address of this machine, or by a name given with --host",
-    (
-        "its hook waits for no answer: answer in the agent's own window; after `tooltap away`, hooks wait "
-        "for an answer from here"
-    ),
-    (
-        "its tap sends nothing to the agent: answer in the agent's own window, and start the agent with "
-        "`tooltap proxy --answers -- COMMAND` to answer here"
-    ),
-    "make it writable, or choose another place: `tooltap serve --journal sqlite:PATH`",
-    "new to this version of tooltap: some output of {}; `tooltap drift` shows it",
-    "none; install it with `tooltap service install`",
-    (
-        "only its session file is read: answer in the agent's own window; with `tooltap hooks install`, the "
-        "agent asks tooltap, too"
-    ),
-    "opened in the browser; `tooltap open --no-browser` prints a link",
-    "page: {} (`tooltap serve link` prints a link that logs a browser in)",
+    "{}: contains no key; `tooltap fixtures keys TRACE` lists keys": CHECKING
+    + "test_keys_are_listed_for_the_allowlist",
+    "{}: there is no such file; `tooltap fixtures keys TRACE` lists keys": CHECKING
+    + "test_keys_are_listed_for_the_allowlist",
+    "{}: not formatted by `tooltap fixtures update`; run it": CHECKING
+    + "test_fixture_that_was_formatted_by_hand_is_updated",
+    "{}: none of {} is in a format that tooltap knows; if you know its dialect, name it with --dialect": CHECKING
+    + "test_dialect_is_named_where_none_is_recognised",
+    "{}: the dialect is not recognised, stream skipped; name it with --dialect": CHECKING
+    + "test_dialect_is_named_where_none_is_recognised",
     (
         "programs must send the daemon's token as `Authorization: Bearer TOKEN`, and browsers must use the "
         "link that `tooltap serve link` prints"
-    ),
-    "some output of {} is new to this version: `tooltap drift` shows it",
-    "the journal is damaged where it was to be written ({}): run `tooltap journal repair`",
-    "the journal is damaged: see `tooltap journal check`",
-    "the journal {} cannot be opened: {}; run `tooltap journal repair`",
-    "this daemon follows no session files: start it with `--follow`",
-    "this is not its key; `tooltap gateway key` prints it",
-    "this link was used before, or is too old; `tooltap serve link` prints a new one",
-    "this needs its key in the URL, as in http://127.0.0.1:4010/key-KEY/v1; `tooltap gateway key` prints it",
-    "{} is not an option of `tooltap serve`",
-    "{} was not written by tooltap; move it away first",
-    "{}: contains no key; `tooltap fixtures keys TRACE` lists keys",
-    "{}: none of {} is in a format that tooltap knows; if you know its dialect, name it with --dialect",
-    "{}: not formatted by `tooltap fixtures update`; run it",
-    "{}: the dialect is not recognised, stream skipped; name it with --dialect",
-    "{}: there is no such file; `tooltap fixtures keys TRACE` lists keys",
+    ): SERVING + "test_link_and_header_that_a_refusal_names_let_in",
+    (
+        "a token in an address is not accepted: programs send it as `Authorization: Bearer TOKEN`, and "
+        "browsers use the link that `tooltap serve link` prints"
+    ): SERVING + "test_link_and_header_that_a_refusal_names_let_in",
+    "this link was used before, or is too old; `tooltap serve link` prints a new one": SERVING
+    + "test_link_and_header_that_a_refusal_names_let_in",
+    "opened in the browser; `tooltap open --no-browser` prints a link": SERVING
+    + "test_command_that_open_names_prints_a_link",
+    "The session is longer than this file: `tooltap export` writes all of it.": SERVING
+    + "test_session_that_is_cut_is_exported_whole",
+    "some output of {} is new to this version: `tooltap drift` shows it": SERVING + "test_output_that_is_new_is_shown",
+    "new to this version of tooltap: some output of {}; `tooltap drift` shows it": DRIFT
+    + "test_new_shape_is_in_stats_and_logged_once",
+    "this needs its key in the URL, as in http://127.0.0.1:4010/key-KEY/v1; `tooltap gateway key` prints it": SERVING
+    + "test_key_and_host_that_the_gateway_names_let_in",
+    "this is not its key; `tooltap gateway key` prints it": SERVING + "test_key_and_host_that_the_gateway_names_let_in",
+    "it is for programs that name it by an address of this machine, or by a name given with --host": SERVING
+    + "test_key_and_host_that_the_gateway_names_let_in",
+    (
+        "only its session file is read: answer in the agent's own window; with `tooltap hooks install`, the "
+        "agent asks tooltap, too"
+    ): SERVING + "test_session_of_a_file_is_answered_once_hooks_are_installed",
+    (
+        "its hook waits for no answer: answer in the agent's own window; after `tooltap away`, hooks wait "
+        "for an answer from here"
+    ): SERVING + "test_hook_waits_for_an_answer_once_one_is_away",
+    (
+        "its tap sends nothing to the agent: answer in the agent's own window, and start the agent with "
+        "`tooltap proxy --answers -- COMMAND` to answer here"
+    ): SERVING + "test_agent_is_answered_once_its_tap_can_send",
+    "Not displayed: the tooltap daemon is not running; the user can start it with `tooltap serve`.": MCP
+    + "test_tools_need_a_daemon",
+    "damaged: {}, {}; see `tooltap journal check`": DAMAGE + "test_commands_and_statistics_name_the_damage",
+    "none; install it with `tooltap service install`": SERVICE + "test_status_shows_systemd_state",
+    "{} was not written by tooltap; move it away first": SERVICE + "test_foreign_unit_is_moved_away",
+    "it follows no agent: to have all followed, end it with `tooltap serve stop`, then run `tooltap up` again": HERE
+    + "test_daemon_that_follows_nothing_is_ended",
+    "this daemon follows no session files: start it with `--follow`": HERE
+    + "test_daemon_that_follows_nothing_is_ended",
+    "Name sessions, or give `--agent NAME`, or `--all`.": HERE + "test_daemon_that_follows_nothing_is_ended",
+    "page: {} (`tooltap serve link` prints a link that logs a browser in)": HERE + "test_link_that_up_names_logs_in",
+    "; `tooltap up` follows the sessions that it stores": HERE
+    + "test_sessions_of_an_agent_that_prints_none_are_followed",
+    "; `tooltap ingest FILE` reads the file that it writes": HERE
+    + "test_file_of_an_agent_that_prints_none_is_ingested",
+    "; run `tooltap journal repair`": REPAIR + "test_journal_that_cannot_be_opened_is_repaired",
+    "the journal {} cannot be opened: {}; run `tooltap journal repair`": REPAIR
+    + "test_journal_that_cannot_be_opened_is_repaired",
+    "a part of the journal is damaged ({}); run `tooltap journal check`": REPAIR
+    + "test_part_that_cannot_be_read_is_checked_and_repaired",
+    "the journal is damaged where it was to be written ({}): run `tooltap journal repair`": REPAIR
+    + "test_journal_that_cannot_be_written_is_repaired",
+    "the journal is damaged: see `tooltap journal check`": REPAIR
+    + "test_damage_that_a_verification_finds_is_checked_and_repaired",
+    "make it writable, or choose another place: `tooltap serve --journal sqlite:PATH`": REPAIR
+    + "test_another_place_is_chosen_where_none_can_be_written",
 }
+"""Advice -> the test that follows it."""
+
+INFORMS = {
+    "{} is not an option of `tooltap serve`": "names the command whose options may be given, and what is not one",
+}
+"""What names a command and advises nothing -> what it says instead."""
 
 
 # -- starting and ending ----------------------------------------------------------------------------------------------
@@ -190,6 +221,63 @@ def refused(*arguments: object) -> str:
     done = tooltap(*arguments)
     assert done.returncode == 1
     return done.stderr.decode()
+
+
+@pytest.mark.process
+def test_daemon_that_follows_nothing_is_ended(home: Path) -> None:
+    """And one that follows takes its place, and reads again."""
+    write(home / ".claude" / "projects" / "-ws" / "a.jsonl", STORED.read_text())
+    [everything] = re.findall(r", or `(--\w+)`", said("follow", "reread"))
+    with served("serve", "--web", "127.0.0.1:0") as daemon:
+        refusal = said("follow", "reread", everything)
+        [option] = re.findall(r"start it with `(--\w+)`", refusal)
+        with start("up", env=environment(BROWSER="true"), stdin=DEVNULL) as joined:
+            while b"it follows no agent" not in (line := joined.log_line()):
+                assert line, "it has ended"
+            stop, again = commands(line.decode())
+        assert here(*stop).returncode == 0
+        daemon.end()
+    with served("serve", option, "claude"):
+        assert "this daemon follows no" not in said("follow", "reread", everything)
+        assert here(*stop).returncode == 0
+    with up(*again):
+        until(lambda: here("show", "last").returncode == 0)
+        assert "nothing to read again" in said("follow", "reread", everything)
+
+
+@pytest.mark.process
+def test_link_that_up_names_logs_in(home: Path) -> None:
+    with start("up", env=environment(BROWSER="true"), stdin=DEVNULL) as daemon:
+        while b"page: " not in (line := daemon.line()):
+            assert line, "it has ended"
+        [command] = commands(line.decode())
+        link = said(*command)
+        assert Browser(link.partition("/#")[0], "").log_in(link)["Cookie"]
+
+
+def advised_instead_of_tapping(home: Path, agent: str) -> list[str]:
+    write(home / "bin" / agent, "#!/bin/sh\n").chmod(0o755)
+    not_tapped = tooltap("run", "--", home / "bin" / agent).stderr.decode()
+    assert "prints no event stream" in not_tapped
+    [command] = commands(not_tapped)
+    return command
+
+
+@pytest.mark.process
+def test_sessions_of_an_agent_that_prints_none_are_followed(home: Path) -> None:
+    [log] = FIXTURES.glob("gptme-log/*/shell.jsonl")
+    write(home / ".local" / "share" / "gptme" / "logs" / "one" / "conversation.jsonl", log.read_text())
+    with up(*advised_instead_of_tapping(home, "gptme")):
+        until(lambda: b"gptme" in here("sessions", "--json").stdout)
+
+
+@pytest.mark.process
+def test_file_of_an_agent_that_prints_none_is_ingested(home: Path, daemon: Running) -> None:
+    [*command, given] = advised_instead_of_tapping(home, "mini")
+    assert given == "FILE"
+    [file] = FIXTURES.glob("mini-trajectory/*/shell.jsonl")
+    assert here(*command, file).returncode == 0
+    assert b"mini-swe-agent" in here("sessions", "--json").stdout
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -323,8 +411,8 @@ def all_messages() -> set[str]:
 
 
 def test_every_message_with_advice_is_in_the_table() -> None:
-    assert all_messages() == FOLLOWED.keys() | UNFOLLOWED
-    assert not FOLLOWED.keys() & UNFOLLOWED
+    assert all_messages() == FOLLOWED.keys() | INFORMS.keys()
+    assert len(all_messages()) == len(FOLLOWED) + len(INFORMS)
 
 
 @pytest.mark.parametrize("test", sorted(set(FOLLOWED.values())))

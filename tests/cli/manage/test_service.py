@@ -337,6 +337,17 @@ def test_foreign_unit_is_not_touched(command: str, unit: Path) -> None:
     assert unit.read_text() == "[Service]\nExecStart=/bin/true\n"
 
 
+def test_foreign_unit_is_moved_away(unit: Path, systemd: Path) -> None:
+    """As the refusal says."""
+    unit.parent.mkdir(parents=True)
+    unit.write_text("[Service]\nExecStart=/bin/true\n")
+    assert "move it away first" in sentence(here("service", "install"))
+    unit.rename(unit.parent / "elsewhere")
+
+    assert here("service", "install").returncode == 0
+    assert unit.exists()
+
+
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
