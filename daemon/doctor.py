@@ -10,6 +10,7 @@ import errno
 import os
 import platform
 import re
+import resource
 import shutil
 import stat
 import sys
@@ -213,6 +214,7 @@ def service(timeout: float) -> Iterator[Finding]:
 # -- the running daemon and its socket --------------------------------------------------------------------------------
 
 DAEMON = "daemon"
+TOO_FEW_FILES = "Raise the limit of open files (ulimit -n), or close clients; those that wait are served then."
 NAMED = 5
 """Most daemons or spools named in one finding."""
 
@@ -226,6 +228,8 @@ def ask_daemon(place: Path, timeout: float) -> tuple[Finding, dict[str, Any] | N
         advice = "Start one with `tooltap serve`, or have it started for you with `tooltap service install`."
         return note(DAEMON, f"no daemon is listening at {place}", advice), None
     except (ConnectError, DaemonError) as error:
+        if _has_no_file_left(_pid(place)):
+            return problem(DAEMON, f"{error}: the daemon has as many files open as it may", TOO_FEW_FILES), None
         advice = f"Read the daemon's log, or stop {_process(place)} and start it again."
         return problem(DAEMON, str(error), advice), None
     except DisconnectedError:
@@ -238,10 +242,25 @@ def ask_daemon(place: Path, timeout: float) -> tuple[Finding, dict[str, Any] | N
     return fine(DAEMON, f"tooltap {version}, pid {statistics['pid']}, listening at {place}"), statistics
 
 
+def _pid(place: Path) -> int | None:
+    return next((one.pid for one in recorded() if one.socket == os.path.realpath(place)), None)
+
+
 def _process(place: Path) -> str:
     """The process of a daemon that does not answer."""
-    pid = next((one.pid for one in recorded() if one.socket == os.path.realpath(place)), None)
+    pid = _pid(place)
     return "its process" if pid is None else f"its process ({pid})"
+
+
+def _has_no_file_left(pid: int | None) -> bool:
+    """Whether a process can open no more files, and so accept no connection. Known on Linux only."""
+    if pid is None or sys.platform != "linux":
+        return False
+    try:
+        most, _ = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        return len(os.listdir(f"/proc/{pid}/fd")) >= most
+    except OSError:  # it has ended
+        return False
 
 
 def socket(place: Path) -> Iterator[Finding]:
@@ -365,8 +384,7 @@ def troubles(statistics: dict[str, Any]) -> Iterator[Finding]:
         )
         yield problem(DAEMON, f"the daemon cannot commit lines: {reason}", advice)
     if reason := statistics.get("connections", {}).get("problem"):
-        advice = "Raise the limit of open files (ulimit -n), or close clients; those that wait are served then."
-        yield problem(DAEMON, f"the daemon cannot accept connections: {reason}", advice)
+        yield problem(DAEMON, f"the daemon cannot accept connections: {reason}", TOO_FEW_FILES)
     following = statistics.get("following", {})
     for folder, reason in list(following.get("unwatched", {}).items())[:NAMED]:
         text = f"the daemon cannot watch {folder}, and lists it periodically{_how_late(following, folder)}: {reason}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ensurepip
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -76,6 +77,8 @@ def installation(written: Path, tmp_path_factory: pytest.TempPathFactory) -> Ins
         (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: tooltap-{name}\nVersion: 0.1\n")
         point = f"{name} = tooltap_{name}:{name.capitalize()}"
         (information / "entry_points.txt").write_text(f"[tooltap.dialects]\n{point}\n")
+        files = (f"tooltap_{name}.py", *(f"{information.name}/{one}" for one in ("METADATA", "entry_points.txt")))
+        (information / "RECORD").write_text("".join(f"{one},,\n" for one in (*files, f"{information.name}/RECORD")))
     return installed
 
 
@@ -190,3 +193,15 @@ def test_agent_of_an_installed_dialect_is_tapped(written: Path, installation: In
 
     assert {event["dialect"] for event in events} == {"inkwell-json"}
     assert "tool-result" in {event["kind"] for event in events}
+
+
+def test_package_that_the_doctor_names_is_uninstalled(installation: Installation) -> None:
+    """The last test: the others need the package."""
+    named = re.findall(r"Correct or uninstall the package (\S+)\.", installation.tooltap("doctor", code=1).stdout)
+    assert sorted(named) == ["tooltap-blot", "tooltap-smudge"]
+    [pip] = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
+    installation.run(pip / "pip", "uninstall", "--yes", *named, PYTHONPATH="")
+    left = installation.tooltap("doctor").stdout
+
+    assert "uninstall the package" not in left
+    assert "tooltap-inkwell-json 0.1 brings the dialect inkwell-json" in left

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import resource
+import signal
+import socket
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
 import pytest
 from structlog.testing import capture_logs
 
-from tests.cli.command import here
+from tests.cli.command import environment, here, start
 from tests.cli.manage.test_advice import finding, home, says, served
 from tests.cli.manage.test_doctor import write
 from tests.daemon.events import commit, message
@@ -53,3 +59,43 @@ def test_raised_limit_of_watches_watches_all(home: Path) -> None:
         write(home / ".claude" / "projects" / "-new" / "a.jsonl", CLAUDE.read_text().replace("demo", "last"))
         until(lambda: b"last" in here("sessions", "--json").stdout)
         assert not says("daemon", "the daemon cannot watch")
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are set on Linux only")
+@pytest.mark.parametrize("way", ["raise", "close"])
+def test_clients_are_served_once_the_daemon_may_open_files(home: Path, way: str) -> None:
+    """The doctor cannot connect either, and says why."""
+    with served("serve") as daemon, ExitStack() as clients:
+        pid = daemon.process.pid
+        usual = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")) + 3, usual[1]))
+        for _ in range(9):
+            clients.enter_context(socket.socket(socket.AF_UNIX)).connect(str(home / "run" / "tooltap.sock"))
+        until(lambda: says("daemon", "the daemon has as many files open as it may", "--timeout", "0.5"))
+        advice = finding("daemon", "as many files open", "--timeout", "0.5").advice
+        assert advice.startswith("Raise the limit of open files (ulimit -n), or close clients; those that wait are")
+        if way == "raise":
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)
+        else:
+            clients.close()
+        until(lambda: says("daemon", ", listening at") and not says("daemon", "cannot accept connections"))
+
+
+@pytest.mark.process
+def test_log_is_complete_in_a_file(home: Path) -> None:
+    """That of a daemon whose standard error was a pipe that nobody read."""
+    settings = write(home / "config" / "tooltap" / "tooltap.toml", "")
+    with served("serve", "--config", settings) as daemon:
+        assert daemon.process.stderr is not None
+        daemon.process.stderr.close()
+        daemon.send_signal(signal.SIGHUP)  # it logs that it reads its configuration again
+        until(lambda: says("log", "has left out"))
+        assert "Direct its standard error to a file" in finding("log", "has left out").advice
+        assert here("serve", "stop").returncode == 0
+        daemon.process.wait()
+    file = home / "log"
+    with file.open("wb") as errors, start("serve", env=environment(), stderr=errors):
+        until(lambda: says("daemon", ", listening at"))
+        assert finding("log", "log is complete").level == "ok"
+        assert "listening" in file.read_text()
