@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from zlib import crc32
 
@@ -20,6 +21,15 @@ from tooltap.protocol.events import Message, SessionEvent, Usage
 
 MESSAGES = 1_024
 """Maximum number of messages, and of parts, that are remembered; the oldest are evicted."""
+
+
+_PLACEHOLDER = re.compile(r"(?:New|Child) session - \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+"""The title of a session until the model has found one. It says less than the first prompt."""
+
+
+def _title_of(session: Line) -> str | None:
+    title = first_string(session, "title")
+    return None if title is None or _PLACEHOLDER.fullmatch(title) else title
 
 
 class OpencodePart(msgspec.Struct, omit_defaults=True):
@@ -511,7 +521,7 @@ class OpencodeSessions:
         new = learn(
             info,
             cwd=first_string(session, "directory"),
-            title=first_string(session, "title"),
+            title=_title_of(session),
             mode=first_string(session, "agent"),
             model=model_name(record(session.get("model"))),
             agent_version=first_string(session, "version"),

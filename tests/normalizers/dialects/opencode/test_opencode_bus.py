@@ -44,6 +44,16 @@ def test_session_updates_hold_only_changes() -> None:
     assert (titled.title, titled.model) == ("Scripted session", None)
 
 
+def test_placeholder_is_no_title() -> None:
+    """It would be shown in place of the first prompt."""
+    updates = [
+        event("session.updated", info={"id": SESSION, "title": title})
+        for title in ("New session - 2026-11-21T20:58:39.922Z", "New session - plans")
+    ]
+
+    assert [one.title for one in of(SessionEvent, read_bus(*updates))] == ["New session - plans"]
+
+
 def test_deleted_session_ends() -> None:
     assert of(SessionEvent, read_bus(event("session.deleted", info={"id": SESSION})))[0].state == "ended"
 
