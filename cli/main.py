@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
 
 from tooltap.cli.common import COMPLETION_VARIABLE
@@ -28,7 +29,23 @@ def main() -> None:
     from tooltap.cli.common.guard import guard  # it takes as long as the whole of a hook
 
     guard()
-    sys.exit(_run(arguments))
+    code = _run(arguments)
+    if code < 0:
+        _die_of(-code)
+    sys.exit(code)
+
+
+def _die_of(number: int) -> None:
+    """End by the signal that ended the agent, so that a parent sees the same as without tooltap. There is no memory
+    dump: the agent has left its own."""
+    import resource
+
+    sys.stdout.flush()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+    os.kill(os.getpid(), number)
 
 
 def _collect_late() -> None:
@@ -47,6 +64,7 @@ def _collect_late() -> None:
 
 
 def _run(arguments: list[str]) -> int:
+    """Return the exit code; minus the number of a signal if `run` or `proxy` shall end by it, as its agent did."""
     if COMPLETION_VARIABLE in os.environ:
         import tooltap.cli.common.completion  # noqa: F401  # click uses them from now on
     elif arguments and arguments[0] in ("run", "proxy"):

@@ -83,7 +83,7 @@ def plain_start(name: str, *arguments: str) -> AgentStart | None:
 
 
 def run_agent(start: AgentStart) -> int:
-    """Run the agent, tap it, and return its exit code."""
+    """Run the agent, tap it, and return its exit code, or minus the number of the signal that ended it."""
     command = start.command
     if (flags := missing_flags(command)) is not None:
         _print(f"not tapped: {command[0]} prints no event stream{_how_to_read(agent_of(command), flags)}")
@@ -124,7 +124,7 @@ def _run_tapped(start: AgentStart, stream: str, started: int) -> int:
         return CANNOT_START
     if (problem := tap.finish(ended)) is not None:
         _print(problem)
-    return ended.exit_code
+    return ended.status
 
 
 def _answering(start: AgentStart) -> Answering | None:

@@ -62,9 +62,9 @@ command = agent_command(
     "run",
     """Run an agent, pass its output through unchanged, and tap it.
 
-    The agent gets standard input, standard error and signals directly. The exit code is the agent's: 128 + the signal
-    number if a signal killed it, 127 if it cannot be started. Without a daemon the agent runs as well; its lines wait
-    in a spool for the next daemon.
+    The agent gets standard input, standard error and signals directly. The command ends as the agent does: with its
+    exit code, or by the signal that killed it; with 127 if it cannot be started. Without a daemon the agent runs as
+    well; its lines wait in a spool for the next daemon.
 
     With `--answers`, an agent that takes answers from standard input is tapped and answered as by `proxy
     --answers`. """,

@@ -48,11 +48,6 @@ class Ended(NamedTuple):
     stopped: bool
     """Whether a signal to stop was passed on to it, or nobody read its output any more."""
 
-    @property
-    def exit_code(self) -> int:
-        """The exit code of a shell: 128 + signal if a signal ended it."""
-        return self.status if self.status >= 0 else 128 - self.status
-
 
 def run_child(
     command: Sequence[str],

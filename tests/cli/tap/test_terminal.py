@@ -142,7 +142,7 @@ def test_both_interrupts_in_turn(daemon: Running) -> None:
     assert b"another: 0" in screen.shown
 
 
-@pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(3)", 3), ("os.kill(os.getpid(), 9)", 137)])
+@pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(3)", 3), ("os.kill(os.getpid(), 9)", -9)])
 def test_terminal_settings_are_restored(ending: str, code: int, daemon: Running) -> None:
     """Its last output is shown, and the modes of the terminal are those it left."""
     with at_a_terminal(daemon, f"import os\nprint('x' * 5_000)\n{ending}") as screen:
