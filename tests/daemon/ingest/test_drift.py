@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from tests.cli.command import here
 from tests.daemon.running import running
 from tests.traces.drift.altering import FIXTURES, altered, rename
+from tests.traces.drift.test_drift import RECORDED
 from tooltap.daemon.ingest import drift_findings as findings
 from tooltap.daemon.ingest.drift_findings import Findings
 from tooltap.daemon.journal.interface import Journal, JournalError
@@ -43,6 +44,17 @@ def test_known_lines_are_counted_as_known(tmp_path: Path) -> None:
     [agent] = drift["agents"]
     assert (agent["provider"], agent["streams"], agent["lines"], agent["calls"]) == ("codex", 1, 6, 1)
     assert (finished.returncode, finished.stdout) == (0, b"")
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+def test_recordings_of_one_version_raise_no_alarm(folder: Path, tmp_path: Path) -> None:
+    """Those of an agent as one user has them: the recordings of all agents together would hide what one lacks."""
+    with running(tmp_path) as daemon:
+        here("ingest", "--socket", daemon.path, "--dialect", folder.parent.name, folder)
+        drift = drift_of(daemon.path)
+
+    assert sum(agent["streams"] for agent in drift["agents"]) > 0
+    assert [one for one in drift["findings"] if one["severity"] == "alarm"] == []
 
 
 def test_new_shape_is_in_stats_and_logged_once(tmp_path: Path) -> None:
