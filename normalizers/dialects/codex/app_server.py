@@ -200,6 +200,15 @@ class CodexAppServer(CodexParser):
             spawned = strings([item.get("agentThreadId")])
         for child in spawned:
             self._add_child(child, self.session, first_string(item, "id"))
+            if model := first_string(item, "model"):
+                self._state_model(child, model)
+
+    def _state_model(self, child: str, model: str) -> None:
+        """Emit the model of a subagent, which only the call that has started it states."""
+        of_line = self.agent, self.parent
+        self.agent, self.parent = child, self.state.children[child].call_id
+        self.emit(SessionEvent, state="updated", model=model, turn=None)
+        self.agent, self.parent = of_line
 
     # -- the agent's notifications --------------------------------------------------------------------------------
 

@@ -137,6 +137,13 @@ def test_subagent_thread_belongs_to_spawning_session() -> None:
     ]
 
 
+def test_call_states_the_model_of_the_subagent_it_has_started() -> None:
+    """Without it, what the subagent uses has no price."""
+    models = [(one.agent, one.turn, one.model) for one in of(SessionEvent, events("subagent")) if one.agent is not None]
+
+    assert models == [("01a1ffda-4c82-70e3-8ffc-18dbd22797c4", None, "gpt-5.5")]
+
+
 def test_overlapping_turns_keep_their_calls() -> None:
     found = events("subagent")
 
