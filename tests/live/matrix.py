@@ -151,12 +151,22 @@ EXPLAINED = {
 """Pattern of `agent/way/scenario` -> why these cells are red."""
 
 
+def impossible(agent: str, way: str, scenario: str) -> str:
+    """Return why there can be no such run, or nothing."""
+    meant = SCENARIOS[scenario]
+    if WAYS[way].daemon == "killed" and not meant.command:
+        return "The daemon is killed in mid-command, and there is none."
+    if meant.again == "fork" and not PRINTERS[agent].fork:
+        return "The agent has no option that copies a session."
+    return ""
+
+
 def cells() -> list[tuple[str, str, str]]:
-    """All (agent, way, scenario) that there can be: a daemon is killed in mid-command."""
+    """All (agent, way, scenario) that there can be."""
     return [
         (agent, way, scenario)
-        for agent, printer in PRINTERS.items()
+        for agent in PRINTERS
         for way in WAYS
-        for scenario, meant in SCENARIOS.items()
-        if (meant.command or WAYS[way].daemon != "killed") and (meant.again != "fork" or printer.fork)
+        for scenario in SCENARIOS
+        if not impossible(agent, way, scenario)
     ]

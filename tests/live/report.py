@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.live.agents import BUILDS
-from tests.live.matrix import EXPLAINED, PRINTERS, SCENARIOS, WAYS, cells
+from tests.live.matrix import EXPLAINED, PRINTERS, SCENARIOS, WAYS, cells, impossible
 
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_name("results.json")
@@ -28,7 +28,8 @@ HEAD = """# Agents that were run
 
 Each of these builds was run with a model that plays a script, without keys and without a network. “yes” says that the
 agent wrote the same bytes and ended with the same exit code as without tooltap, and that the events say what happened:
-each prompt, text and call once, how each call and each turn ended, no line unread, no alarm of drift. “–” was not run.
+each prompt, text and call once, how each call and each turn ended, no line unread, no alarm of drift. “–” was not run,
+and “none” means that there can be no such run.
 [Answer](../how-to/answer.md#what-was-seen-and-with-which-version) has the agents that were answered.
 
 """
@@ -87,12 +88,15 @@ def page(results: Results) -> str:
 
 def _cell(agent: str, way: str, scenario: str, cells: Mapping[str, str], notes: list[str]) -> str:
     wrong = cells.get(f"{way}/{scenario}")
-    if not wrong:
-        return "–" if wrong is None else "yes"
-    why = explained(agent, way, scenario) or wrong
+    if wrong == "":
+        return "yes"
+    cannot = impossible(agent, way, scenario)
+    if wrong is None and not cannot:
+        return "–"
+    why = cannot or explained(agent, way, scenario) or str(wrong)
     if why not in notes:
         notes.append(why)
-    return f"no ({notes.index(why) + 1})"
+    return f"{'none' if cannot else 'no'} ({notes.index(why) + 1})"
 
 
 def explained(agent: str, way: str, scenario: str) -> str:

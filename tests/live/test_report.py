@@ -49,6 +49,6 @@ def test_page_has_each_cell_and_why_it_is_red(junit: Path) -> None:
     record(junit, "2026-11-29")
     text = report.PAGE.read_text()
 
-    assert "| text | yes | – | – | – | – | – |\n" in text
-    assert "| shell | – | – | – | – | – | no (1) |\n" in text
-    assert "1. AssertionError: said twice\n" in text
+    assert "| text | yes | – | none (1) | – | – | none (1) |\n" in text
+    assert "| shell | – | – | – | – | – | no (2) |\n" in text
+    assert "1. The daemon is killed in mid-command, and there is none.\n2. AssertionError: said twice\n" in text
