@@ -146,6 +146,8 @@ SCENARIOS = {
 EXPLAINED = {
     "gemini/follow/sigint": "Gemini CLI stores no end of an interrupted turn, which goes on for tooltap.",
     "claude/.*/sigint": "Claude Code says of the interrupted call that the user has rejected it: it reads `denied`.",
+    "opencode/both/sigint": "OpenCode prints a call with its result, so the interrupted one is only in what it stores, "
+    "and of that, a session that is tapped as well takes no calls.",
     "gemini/(run|absent|killed)/fails": "Gemini CLI prints `success` for a command that fails: it reads `completed`.",
 }
 """Pattern of `agent/way/scenario` -> why these cells are red."""
