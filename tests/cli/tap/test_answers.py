@@ -102,7 +102,7 @@ class Session:
 
     def end(self) -> bytes:
         """End the session, and return what the agent got."""
-        assert self.proxy.end()[::2] == (0, b"")
+        assert self.proxy.end()[0] == 0
         return self.got.read_bytes()
 
 
