@@ -68,7 +68,7 @@ from tooltap.daemon.journal.sqlite.retention import (
     note_removed,
     removed_bodies,
 )
-from tooltap.daemon.journal.sqlite.sessions import changed_files, count_sessions, sessions, usage
+from tooltap.daemon.journal.sqlite.sessions import Descriptions, changed_files, count_sessions, sessions, usage
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, note_key, set_meta, verified_meta
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
 from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
@@ -137,6 +137,7 @@ class SqliteJournal(Journal):
         self._last_expired = opened.mark.expired
         self._oldest = opened.oldest
         self._damages = damages
+        self._descriptions = Descriptions()
         loop = asyncio.get_running_loop()
         (stamp,) = connection.execute("PRAGMA user_version").fetchone()
         self._files = OpenFiles(path, lock, stamp)
@@ -502,7 +503,7 @@ class SqliteJournal(Journal):
         wanted: SessionFilter = ANY_SESSION,
     ) -> list[dict[str, Any]]:
         pinned = await self.pinned()
-        return await self._query(sessions, limit, before, order, wanted, pinned, self._damages)
+        return await self._query(sessions, limit, before, order, wanted, pinned, self._damages, self._descriptions)
 
     async def count_sessions(self, wanted: SessionFilter = ANY_SESSION) -> dict[str, dict[str, int]]:
         return await self._query(count_sessions, wanted, self._damages)

@@ -15,6 +15,8 @@ import sqlite3
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Container, Mapping, Sequence
+from hashlib import blake2b
+from threading import Lock
 from typing import Any, get_args
 
 import msgspec
@@ -27,7 +29,7 @@ from tooltap.daemon.sessions.files import report_files
 from tooltap.daemon.sessions.listing import FACETS, MOST_COUNTED, PINNED, SessionFilter, SessionOrder, SessionPlace
 from tooltap.daemon.sessions.projection import FROM_HOOK, CallRow, Projection
 from tooltap.daemon.sessions.repetitions import Compared, Origin, compare, keys_of
-from tooltap.daemon.sessions.row import ORIGINS, SessionRow
+from tooltap.daemon.sessions.row import ORIGINS, Pending, SessionRow
 from tooltap.daemon.sessions.usage import report
 from tooltap.daemon.system.logs import get_logger
 from tooltap.normalizers.core.items import OutputChunk, Produced
@@ -266,6 +268,7 @@ def sessions(
     wanted: SessionFilter,
     pinned: Container[str],
     damages: Damages,
+    descriptions: Descriptions,
 ) -> list[dict[str, Any]]:
     conditions, values = _conditions(wanted)
     if before is not None:
@@ -282,7 +285,8 @@ def sessions(
     found = []
     for *row, checksum in rows:
         if damages.is_intact("sessions", row, checksum):
-            found.append(_described(connection, row[0], _decoder.decode(row[_DATA]), row[0] in pinned, damages))
+            described = _described(connection, row[0], row[_DATA], damages, descriptions)
+            found.append(described | PINNED if row[0] in pinned else described)
     return found
 
 
@@ -355,7 +359,7 @@ def _where(conditions: list[str]) -> str:
 
 
 def _described(
-    connection: sqlite3.Connection, name: str, row: SessionRow, is_pinned: bool, damages: Damages
+    connection: sqlite3.Connection, name: str, data: bytes, damages: Damages, descriptions: Descriptions
 ) -> dict[str, Any]:
     of_session = damages.rows(
         connection,
@@ -365,12 +369,35 @@ def _described(
     )
     waits = f"SELECT max({_TOLD}) FROM calls{{0}} WHERE session=? AND kind='permission' HAVING count(*)>0"
     asked = damages.rows(connection, "calls", waits, (name,))
-    described = row.describe(
-        name,
-        {stream: state for stream, state in of_session if state in _STATES},
-        pending=("dialog" if asked[0][0] else "request") if asked else "",
-    )
-    return described | PINNED if is_pinned else described
+    streams = {stream: state for stream, state in of_session if state in _STATES}
+    return descriptions.get(name, data, streams, ("dialog" if asked[0][0] else "request") if asked else "")
+
+
+MOST_DESCRIBED = 200
+"""Maximum number of sessions whose description is kept: two lists of the usual length."""
+
+
+class Descriptions:
+    """Descriptions of the sessions that were listed last, by session. The newest are listed again and again, and few of
+    them have changed since. Several threads use it."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[object, dict[str, Any]]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, name: str, data: bytes, streams: dict[str, StreamState], pending: Pending) -> dict[str, Any]:
+        """Return the description of a session as `SessionRow.describe` makes it. `data`: its encoded row."""
+        facts = blake2b(data, digest_size=16).digest(), streams, pending
+        with self._lock:
+            known = self._known.get(name)
+        if known is None or known[0] != facts:
+            known = facts, _decoder.decode(data).describe(name, streams, pending=pending)
+        with self._lock:
+            self._known[name] = known
+            self._known.move_to_end(name)
+            if len(self._known) > MOST_DESCRIBED:
+                self._known.popitem(last=False)
+        return known[1].copy()
 
 
 # -- making all rows again --------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.journal.sqlite import sessions as rows
 from tooltap.daemon.journal.sqlite import writer
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.sessions.row import SessionRow
 from tooltap.protocol.events import SessionEvent, ToolUpdate
 
 pytestmark = pytest.mark.anyio
@@ -93,3 +94,34 @@ async def test_names_of_a_failed_commit_are_forgotten(sqlite_journal: SqliteJour
             " ORDER BY seq"
         ).fetchall()
     assert found == [("s", "session-1", None), ("u", "other", "Other"), ("t", "new", "New")]
+
+
+async def test_session_that_has_not_changed_is_described_once(
+    sqlite_journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest are listed again and again. Whoever changes a description changes no other list."""
+    await sqlite_journal.commit(commit(message("a", session="one"), message("b", session="two")))
+    described: list[str] = []
+    describe = SessionRow.describe
+
+    def counted(row: SessionRow, name: str, *rest: Any, **facts: Any) -> dict[str, Any]:
+        described.append(name)
+        return describe(row, name, *rest, **facts)
+
+    monkeypatch.setattr(SessionRow, "describe", counted)
+    first = await sqlite_journal.sessions()
+    await sqlite_journal.commit(commit(message("c", session="one"), base=1))
+    for one in await sqlite_journal.sessions():
+        one["session"] = "mine"
+
+    assert [one["session"] for one in await sqlite_journal.sessions()] == ["one", "two"]
+    assert described == ["two", "one", "one"]
+    assert [one["events"] for one in first] == [1, 1]
+
+
+async def test_few_descriptions_are_kept(sqlite_journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MOST_DESCRIBED", 2)
+    await sqlite_journal.commit(commit(*(message("a", session=f"session-{one}") for one in range(5))))
+
+    assert len(await sqlite_journal.sessions()) == 5
+    assert len(sqlite_journal._descriptions._known) == 2
