@@ -354,7 +354,7 @@ class SearchResult(_Result, kw_only=True):
     upto: int
     """The `seq` of the newest event that was searched."""
     behind: int
-    """Number of newer `seq` that are not indexed yet."""
+    """Number of `seq` that are not indexed yet: newer ones, and those of a part of the index that is being rebuilt."""
     floor: int | None = None
     """Events up to this `seq` are not searched: the index would be larger than `index_bytes`."""
 
@@ -598,7 +598,7 @@ class EndedCallsResult(_Result, kw_only=True):
     upto: int
     """The `seq` of the newest event that was searched."""
     behind: int
-    """Number of newer `seq` that are not indexed yet."""
+    """Number of `seq` that are not indexed yet: newer ones, and those of a part of the index that is being rebuilt."""
     floor: int | None = None
     """Events up to this `seq` are not searched: the index would be larger than `index_bytes`."""
 

@@ -111,6 +111,12 @@ def size_of(connection: sqlite3.Connection) -> int:
     return int((pages - free) * size)
 
 
+def unbuilt_of(connection: sqlite3.Connection) -> int:
+    """Return the number of `seq` in parts that are being rebuilt, and not indexed there yet."""
+    (found,) = connection.execute("SELECT coalesce(sum(last-built), 0) FROM parts WHERE built IS NOT NULL").fetchone()
+    return int(found)
+
+
 def get(connection: sqlite3.Connection, key: str) -> Any:
     row = connection.execute("SELECT value FROM meta WHERE key=?", (key,)).fetchone()
     return None if row is None else row[0]
@@ -588,8 +594,10 @@ class Index:
     # -- about it -----------------------------------------------------------------------------------------------
 
     def statistics(self) -> dict[str, int]:
+        """Return the figures of the index; `unbuilt` is described at `unbuilt_of`."""
         documents, parts = self._connection.execute("SELECT coalesce(sum(docs), 0), count(*) FROM parts").fetchone()
-        return {"documents": documents, "parts": parts, "bytes": size_of(self._connection)}
+        figures = {"documents": documents, "parts": parts, "bytes": size_of(self._connection)}
+        return {**figures, "unbuilt": unbuilt_of(self._connection)}
 
     @contextmanager
     def _transaction(self) -> Iterator[_Execute]:

@@ -72,7 +72,7 @@ class Indexer:
         self._arrived = self._worked = 0.0
         self._is_busy = False
         """True while events arrive."""
-        self._statistics: dict[str, int] = {"documents": 0, "parts": 0, "bytes": 0}
+        self._statistics: dict[str, int] = {"documents": 0, "parts": 0, "bytes": 0, "unbuilt": 0}
         self._damage = ""
         """Reason that the index has to be rebuilt."""
         self._rebuilt = -RETRY
@@ -104,7 +104,10 @@ class Indexer:
         return 0 if self._index is None else self._index.floor
 
     def statistics(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"upto": self.upto, "floor": self.floor, **self._statistics, "rebuilds": self.rebuilds}
+        """Return the figures for `stats`."""
+        figures = dict(self._statistics)
+        behind = max(0, self._journal.latest - self.upto) + figures.pop("unbuilt")
+        found = {"upto": self.upto, "floor": self.floor, **figures, "rebuilds": self.rebuilds, "behind": behind}
         states = {"problem": self.problem, "rebuilding": self.rebuilding}
         return {**found, **{name: sentence for name, sentence in states.items() if sentence}}
 

@@ -28,7 +28,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tooltap.daemon.search.index import SLOTS, TOKENIZER, connect, first_id, high_before, key_of, last_id
+from tooltap.daemon.journal.sqlite.damage import read_transaction
+from tooltap.daemon.search.index import (
+    SLOTS,
+    TOKENIZER,
+    connect,
+    first_id,
+    high_before,
+    key_of,
+    last_id,
+    unbuilt_of,
+)
 from tooltap.daemon.search.words import SPACE, Range, folded, humps_of, ranges_in, spaced, words_of
 from tooltap.normalizers.stream.searchable import PART_END
 
@@ -205,12 +215,14 @@ class IndexReader:
 
     def hits(
         self, wanted: Wanted, before: int, limit: int, most_of_session: int | None, seconds: float
-    ) -> tuple[list[Hit], bool]:
-        """Return the newest hits with a key less than `before`, newest first, and whether the search was completed in
-        time."""
+    ) -> tuple[list[Hit], bool, int]:
+        """Return the newest hits with a key less than `before`, newest first; whether the search was completed in time;
+        and the number of `seq` that it missed, in parts that are being rebuilt."""
         found: list[_Row] = []
         full: frozenset[int] = frozenset()
+        unbuilt = 0
         with self._limited(seconds) as limited:
+            unbuilt = unbuilt_of(self._connection)
             scope = self._scope(wanted)
             while scope is not None and (room := limit - len(found)) > 0:
                 added = self._next_hits(wanted.expression, scope, before, room, full)
@@ -222,9 +234,8 @@ class IndexReader:
                 before = added[-1].key
         self._deadline = float("inf")
         sessions = self._sessions_of(found)
-        return [Hit(one.key, one.seq, sessions[one.source]) for one in found if one.source in sessions], (
-            not limited.is_over
-        )
+        hits = [Hit(one.key, one.seq, sessions[one.source]) for one in found if one.source in sessions]
+        return hits, not limited.is_over, unbuilt
 
     def tallies(self, wanted: Wanted, before: int, seconds: float) -> tuple[list[Tally], bool]:
         """Return the number of all hits with a key less than `before` by session, the session with the newest hit
@@ -440,10 +451,12 @@ class IndexReader:
 
     @contextmanager
     def _limited(self, seconds: float) -> Iterator[_Limited]:
+        """Read one state of the index: a part may be emptied meanwhile."""
         limited = _Limited()
         self._deadline = time.monotonic() + seconds
         try:
-            yield limited
+            with read_transaction(self._connection):
+                yield limited
         except _TimeIsOverError:
             limited.is_over = True
         except sqlite3.OperationalError as error:

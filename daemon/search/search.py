@@ -79,7 +79,7 @@ class Calls(NamedTuple):
     upto: int
     """`seq` up to which events were searched."""
     behind: int
-    """Number of newer `seq` that are not indexed yet."""
+    """Number of `seq` that are not indexed yet: newer ones, and those of parts that are being rebuilt."""
     floor: int
     """`seq` up to which events were dropped, to bound the size of the index."""
 
@@ -98,7 +98,7 @@ class Answer(NamedTuple):
     upto: int
     """`seq` up to which events were searched."""
     behind: int
-    """Number of newer `seq` that are not indexed yet."""
+    """Number of `seq` that are not indexed yet: newer ones, and those of parts that are being rebuilt."""
     floor: int
     """`seq` up to which events were dropped, to bound the size of the index."""
 
@@ -127,7 +127,7 @@ class Search:
         """Figures for `stats`; None if there is no index."""
         if self._indexer is None:
             return None
-        return {**self._indexer.statistics(), "behind": self._behind(self._indexer.upto)}
+        return self._indexer.statistics()
 
     async def close(self) -> None:
         """Stop, and return when nothing is written any more."""
@@ -144,7 +144,7 @@ class Search:
         """Raises `UnavailableError`, `JournalError`."""
         indexer = await self._open_indexer()
         upto, floor = indexer.upto, indexer.floor
-        hits, next_before, is_complete = await self._hits(
+        hits, next_before, is_complete, unbuilt = await self._hits(
             indexer, wanted, NEWEST if before is None else before, limit, most_of_session
         )
         hits = _literal_first(hits, wanted.phrases)
@@ -152,7 +152,7 @@ class Search:
         if counts:
             tallies, is_counted = await self.count(wanted, before=before)
             is_complete = is_complete and is_counted
-        return Answer(hits, tallies, is_complete, next_before, upto, self._behind(upto), floor)
+        return Answer(hits, tallies, is_complete, next_before, upto, self._behind(upto) + unbuilt, floor)
 
     async def calls(self, wanted: Wanted, *, file: str | None, before: int | None, limit: int) -> Calls:
         """List calls that ended. `wanted`: without words. `file`: the path of a file that they name, or its end. Raises
@@ -160,16 +160,20 @@ class Search:
         indexer = await self._open_indexer()
         upto, floor = indexer.upto, indexer.floor
         found: list[FoundCall] = []
+        unbuilt = 0
         before = NEWEST if before is None else before
         while True:
             room = limit - len(found)
-            hits, is_complete = await self._ask(indexer, IndexReader.hits, wanted, before, room, None, HIT_SECONDS)
+            hits, is_complete, missed = await self._ask(
+                indexer, IndexReader.hits, wanted, before, room, None, HIT_SECONDS
+            )
+            unbuilt = max(unbuilt, missed)
             found += await self._joined(indexer, hits, file)
             before = hits[-1].key if hits else before
             is_over = len(hits) < room or not is_complete
             if is_over or len(found) >= limit:
                 more = before if hits and not (is_over and is_complete) else None
-                return Calls(found, is_complete, more, upto, self._behind(upto), floor)
+                return Calls(found, is_complete, more, upto, self._behind(upto) + unbuilt, floor)
 
     async def _joined(self, indexer: Indexer, hits: Sequence[Hit], file: str | None) -> list[FoundCall]:
         """Read the outcomes that are the last of their calls, each with its call."""
@@ -218,22 +222,24 @@ class Search:
 
     async def _hits(
         self, indexer: Indexer, wanted: Wanted, before: int, limit: int, most_of_session: int | None
-    ) -> tuple[list[FoundEvent], int | None, bool]:
-        """Return hits whose events are in the journal, the cursor for the next hits, and whether the search was
-        completed in time."""
+    ) -> tuple[list[FoundEvent], int | None, bool, int]:
+        """Return hits whose events are in the journal, the cursor for the next hits, whether the search was completed
+        in time, and the number of `seq` that it missed because they are not indexed again yet."""
         found: list[FoundEvent] = []
+        unbuilt = 0
         while True:
             room = limit - len(found)
-            hits, is_complete = await self._ask(
+            hits, is_complete, missed = await self._ask(
                 indexer, IndexReader.hits, wanted, before, room, most_of_session, HIT_SECONDS
             )
+            unbuilt = max(unbuilt, missed)
             found += _in_order(hits, await self._read(hits, wanted.expression))
             if hits:
                 before = hits[-1].key
             if len(hits) < room or not is_complete:
-                return found, before if hits and not is_complete else None, is_complete
+                return found, before if hits and not is_complete else None, is_complete, unbuilt
             if len(found) >= limit:
-                return found, before, True
+                return found, before, True, unbuilt
 
     async def _read(self, hits: Sequence[Hit], expression: str) -> list[FoundEvent]:
         """Return the hits whose events still exist and match the expression."""

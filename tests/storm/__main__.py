@@ -144,7 +144,7 @@ class Storm:
             latest = self._latest()
             for name in self._filters:
                 world.until(f"{name} has everything up to {latest}", partial(self._has, name, latest))
-            world.until("everything is indexed", lambda: world.ask("stats")["search"]["upto"] >= latest)  # noqa: B023
+            world.until("everything is indexed", lambda: self._is_indexed(latest))  # noqa: B023
             stored, rows = self._stored(), self._rows()
             if world.ask("stats")["journal"]["latest"] == latest:  # else a stream was closed meanwhile
                 break
@@ -171,6 +171,10 @@ class Storm:
             wrong=[*world.wrong, *self._logged()],
         )
         return check_with(record, self.ledger)
+
+    def _is_indexed(self, latest: int) -> bool:
+        index = self.world.ask("stats")["search"]
+        return bool(index["upto"] >= latest and not index["behind"])
 
     def _has(self, name: str, latest: int) -> bool:
         return position(self._record(name)) >= latest

@@ -292,7 +292,7 @@ class Users:
             reply = wire.until("reply")[-1]
         if reply["ok"]:
             hits = [one["seq"] for one in reply["result"]["hits"]]
-            self.searches.append(Search(number, at, hits, is_final and reply["result"]["complete"]))
+            self.searches.append(Search(number, at, hits, is_final and _is_whole(reply["result"])))
         elif reply["error"]["code"] not in UNAVAILABLE:
             self.world.note(f"search: {reply['error']}")
         self.world.counts["searches"] += 1
@@ -334,3 +334,8 @@ def _outcome(written: str) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_whole(result: dict[str, Any]) -> bool:
+    """Whether a search looked at all events: parts of the index are built again when events were deleted."""
+    return bool(result["complete"] and not result["behind"])

@@ -1751,7 +1751,7 @@ export interface SearchResult {
   complete: boolean;
   /** The `seq` of the newest event that was searched. */
   upto: number;
-  /** Number of newer `seq` that are not indexed yet. */
+  /** Number of `seq` that are not indexed yet: newer ones, and those of a part of the index that is being rebuilt. */
   behind: number;
   /** Events up to this `seq` are not searched: the index would be larger than `index_bytes`. */
   floor?: number;
@@ -1999,7 +1999,7 @@ export interface EndedCallsResult {
   complete: boolean;
   /** The `seq` of the newest event that was searched. */
   upto: number;
-  /** Number of newer `seq` that are not indexed yet. */
+  /** Number of `seq` that are not indexed yet: newer ones, and those of a part of the index that is being rebuilt. */
   behind: number;
   /** Events up to this `seq` are not searched: the index would be larger than `index_bytes`. */
   floor?: number;

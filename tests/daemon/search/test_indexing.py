@@ -163,6 +163,35 @@ async def test_a_part_that_was_built_again_by_half(
     assert contents(path) == await _clean(sqlite_journal, tmp_path / "clean")
 
 
+async def test_answer_says_how_much_is_being_built_again(
+    sqlite_journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then, events that were not deleted are missing from it."""
+    held, build = anyio.Event(), indexer_module.Indexer._build
+
+    async def waiting(self: indexer_module.Indexer, index: Index) -> bool:
+        await held.wait()
+        return await build(self, index)
+
+    for stream in ("a", "b", "c"):
+        texts = [message(f"word {stream} {one}", stream, session=stream) for one in range(30)]
+        await sqlite_journal.commit(commit(*texts, stream=stream, state="ended"))
+    async with searched(sqlite_journal, tmp_path / "search") as index:
+        whole = await index.find("word")
+        assert (len(whole.hits), whole.behind) == (90, 0)
+        monkeypatch.setattr(indexer_module.Indexer, "_build", waiting)
+        await sqlite_journal.remove_session("b")
+        index.search.note_deleted(soon=True)
+        with anyio.fail_after(60):
+            while not (answer := await index.find_now("word")).behind:
+                await anyio.sleep(0.02)
+        statistics = index.search.statistics()
+        assert (answer.hits, answer.behind, statistics and statistics["behind"]) == ([], 90, 90)
+        held.set()
+        whole = await index.find("word")
+        assert (len(whole.hits), whole.behind) == (60, 0)
+
+
 async def test_an_index_of_another_journal_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / "search"
     for name, texts in (("one.db", ["first word"]), ("two.db", ["second word", "third word"])):
