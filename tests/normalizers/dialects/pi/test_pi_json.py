@@ -164,15 +164,16 @@ def test_compaction_is_a_notice() -> None:
 # -- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_parallel_calls_are_pending_until_started() -> None:
-    found = stream("parallel")
+def test_calls_are_pending_until_started() -> None:
+    found = stream("edit")
 
-    assert [(one.name, one.status) for one in of(ToolCall, found)] == [
-        ("Read", "pending"),
-        ("Read", "pending"),
-        ("Bash", "pending"),
-    ]
-    assert [one.status for one in of(ToolUpdate, found)] == ["running"] * 3
+    assert [(one.name, one.status) for one in of(ToolCall, found)] == [("Read", "pending"), ("MultiEdit", "pending")]
+    assert [one.status for one in of(ToolUpdate, found)] == ["running"] * 2
+
+
+def test_output_of_a_command_is_its_standard_output() -> None:
+    found = normalize("pi-session", recording("pi-session", "parallel", "pi-0.73.1"), Context(stream="s"))
+
     assert answer(results(found)["bash"].output) == {"stdout": "done\n"}
 
 

@@ -83,7 +83,7 @@ def test_statistics_are_the_sessions_usage() -> None:
 
 
 def test_nothing_is_unparsed() -> None:
-    for name in ("text", "missing-file", "aborted", "commands"):
+    for name in ("text", "aborted", "commands"):
         assert statistics("pi-json", recording("pi-json", f"rpc-{name}", VERSION)).unparsed == 0
 
 
