@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections import Counter
 from typing import Any, NamedTuple
 
 import msgspec
 
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
+from tooltap.normalizers.core.exchanges import MANY_CALLS, ExchangeParser, ExchangeState, merged
 from tooltap.normalizers.core.lines import Line, Skip
-from tooltap.normalizers.core.parser import Parser, best
-from tooltap.normalizers.core.state import State, keep_newest
 from tooltap.normalizers.core.thoughts import split_thought
 from tooltap.normalizers.core.writer import take_bodies
 from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.tools.payload import decode_json, nonblank, strings
-from tooltap.normalizers.wire.decode import FRAMING, decode_text
-from tooltap.normalizers.wire.exchange import ERRORS, ExchangeEnd
+from tooltap.normalizers.wire.decode import decode_text
 from tooltap.normalizers.wire.values import (
     dollars,
     first_string,
@@ -35,11 +32,8 @@ from tooltap.normalizers.wire.values import (
 )
 from tooltap.protocol.events import Attachment, Message, Usage
 
-HISTORY = 65_536
-"""Maximum number of a conversation's messages that are recognised when they are repeated."""
-KNOWN_ANSWERS = 1_024
-"""Maximum number of answers that are recognised when they are repeated."""
 SHORT = 500
+"""Longest name of a model or provider, in characters."""
 
 _CALLS_TOOLS = ("tool_calls", "function_call")
 _FAILED = ("content_filter", "error")
@@ -63,34 +57,15 @@ class ChatCompletion(msgspec.Struct, omit_defaults=True):
     finish: str | None = None
 
 
-class OpenAIChatState(State, kw_only=True):
-    history: list[int] = msgspec.field(default_factory=list)
-    """Digests of the messages of the last request, without instructions."""
-    known_answers: dict[int, None] = msgspec.field(default_factory=dict)
-    """Digests of the last answers, which requests will repeat."""
+class OpenAIChatState(ExchangeState, kw_only=True):
     answer: ChatCompletion | None = None
-    answered: bool = False
-    """The last request has its answer, so the same request again is not a retry."""
-    asked: bool = False
-    """A request waits for its answer."""
-    failed: bool = False
-    """The last request has an error in place of its answer."""
     over: str | None = None
     """Id of the completion that ended last."""
-    called: list[str] = msgspec.field(default_factory=list)
-    """Calls of the newest answer, by their ids in events."""
-    aliases: dict[str, str] = msgspec.field(default_factory=dict)
-    """Id that the client gave to a call of the last completion -> the call's id in events."""
-    model: str | None = None
-    call_count: int = 0
-    nameless: str = ""
-    """Our id for the newest call without one."""
 
 
-class OpenAIChat(Parser):
+class OpenAIChat(ExchangeParser):
     dialect = "openai-chat"
     protocol = default_provider = "openai"
-    SKIPS = frozenset({"empty", "history", "keep-alive", FRAMING})
     state_type = OpenAIChatState
     state: OpenAIChatState
 
@@ -105,25 +80,20 @@ class OpenAIChat(Parser):
         is_error = value.get("error") or value.get("object") == "error"
         if is_error and not isinstance(value.get("messages"), list):
             return self._error(value.get("error") or value)
-        self._end_completion()
+        self.end_answer()
         if isinstance(value.get("messages"), list):
-            return self._request(records(value["messages"]), is_request="model" in value or "stream" in value)
+            messages = [one for one in records(value["messages"]) if one.get("role") not in ("system", "developer")]
+            return self.read_conversation(messages, is_request="model" in value or "stream" in value)
         if isinstance(value.get("role"), str):
-            outcome = self._message(value)
-            self.state.history.append(digest_of(value))
-            del self.state.history[:-HISTORY]
-            return outcome
+            return self.read_alone(value)
         return self.unparsed("unknown-type", value)
-
-    def read_other(self, value: Any, line: bytes, t: int | None) -> Skip:
-        return "empty" if value is None else super().read_other(value, line, t)
 
     def read_framing(self, line: bytes) -> None:
         if line.rstrip().endswith(b"[DONE]"):
             self.state.answered |= self.state.answer is not None
-            self._end_completion()
-        elif self.direction != "in" and (end := ExchangeEnd.read(line)) is not None:
-            self._exchange_ended(end)
+            self.end_answer()
+        else:
+            super().read_framing(line)
 
     def _kept_alive(self, value: Line) -> Skip:
         """Read what OpenCode Zen adds to its last `ping`: the cost of the answer."""
@@ -133,9 +103,6 @@ class OpenAIChat(Parser):
         completion.usage = merged(completion.usage or {}, usage)
         return None
 
-    def finish(self, reason: str) -> None:
-        self._end_completion()
-
     def holds_back(self) -> bool:
         answer = self.state.answer
         return answer is not None and answer.finish is not None and answer.usage is not None
@@ -143,90 +110,28 @@ class OpenAIChat(Parser):
     def settle(self) -> None:
         """End a completion that has everything, whose end is not on the wire."""
         if self.holds_back():
-            self._end_completion()
+            self.end_answer()
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    def _request(self, messages: list[Line], *, is_request: bool) -> Skip:
-        """Read the whole conversation so far. If it shares nothing with the last request, it is a new one, and the
-        messages before its last prompt are replayed history; a recorded conversation, which is no request, has no such
-        history."""
-        messages = [one for one in messages if one.get("role") not in ("system", "developer")]
-        digests = [digest_of(one) for one in messages]
-        history = self.state.history
-        known = 0
-        for old, new in zip(history, digests, strict=False):
-            if old != new:
-                break
-            known += 1
-        if not is_request and known < len(history):
-            known = 0  # recorded conversations may begin alike, and yet each is another; one that grows is not
-        is_new = known == 0
-        again = _repeated(history, digests, known) if is_request else Counter()
-        self.state.history = digests[:HISTORY]
-        last_prompt = len(messages) - 1
-        while last_prompt >= 0 and messages[last_prompt].get("role") != "user":
-            last_prompt -= 1
-        if known == len(messages) and self.state.answered and last_prompt >= 0:
-            known = last_prompt  # requested once more, for another answer
-        is_asked = self.state.answered and last_prompt == len(messages) - 1
-        self.state.answered, self.state.asked, self.state.failed = False, is_request, False
-        outcomes: list[Skip] = ["history"]
-        prompted = False
-        for index, message in enumerate(messages[known:], known):
-            self.replay = is_request and is_new and index < last_prompt
-            is_prompt = message.get("role") == "user"
-            if again[digests[index]] > 0 and not (is_prompt and (is_new or (is_asked and index == last_prompt))):
-                again[digests[index]] -= 1
-                continue
-            outcomes.append(self._message(message, begins_turn=not prompted))
-            # In a request the prompts come together; in a recorded conversation those that follow one another do.
-            prompted = is_prompt or (prompted and is_request)
-            prompted &= not self.replay
-        self.replay = False
-        return best(outcomes)
+    def digest(self, message: Line) -> int:
+        return digest_of(message)
 
-    def _message(self, message: Line, *, begins_turn: bool = True) -> Skip:
-        """Read a message of a conversation. `begins_turn`: whether a prompt begins a turn."""
+    def is_prompt(self, message: Line) -> bool:
+        return message.get("role") == "user"
+
+    def read_message(self, message: Line, *, begins_turn: bool) -> Skip:
         role = message.get("role")
         if role in ("tool", "function"):
             return self._result(message)
         if role == "user":
             return self._prompt(message, begins_turn)
-        if role != "assistant" or digest_of(message) in self.state.known_answers:
+        if role != "assistant":
             return "history"
-        uses, texts = uses_of(message), texts_of(message)
-        if self._waits_for(uses) or self._learns_ids(uses) or not (uses or texts):
-            return "history"
-        if not self.replay:
-            self.ensure_turn()
+        return self.read_repeated(message, uses_of(message), has_text=bool(texts_of(message)))
+
+    def emit_repeated(self, message: Line) -> None:
         self._emit_texts(message, None)
-        self.state.called = []
-        self._open_calls(uses)
-        if not uses and not self.replay and self.turn is not None:
-            self.end_turn("completed", ended_by="answer")
-        return None
-
-    def _waits_for(self, uses: list[ChatCall]) -> bool:
-        """Return whether these calls are open, so that the message only repeats the answer that made them. A call with
-        the id of a completed one is a new call, because servers reuse ids."""
-        open_calls = [self.calls.get(use.id or self.state.nameless) for use in uses]
-        names = [call.raw_name if call is not None else None for call in open_calls]
-        return bool(uses) and names == [use.name or UNKNOWN_TOOL for use in uses]
-
-    def _learns_ids(self, uses: list[ChatCall]) -> bool:
-        """Return whether these are the calls of the last answer, to which the client has given ids of its own; if so,
-        remember those."""
-        state = self.state
-        called = [state.calls.open.get(call_id) for call_id in state.called]
-        if not uses or len(uses) != len(called):
-            return False
-        for use, call in zip(uses, called, strict=True):
-            if call is None or not self.calls.shows(call, use.name or UNKNOWN_TOOL, use.value):
-                return False
-        state.aliases |= {use.id: call_id for use, call_id in zip(uses, state.called, strict=True) if use.id}
-        keep_newest(state.aliases, KNOWN_ANSWERS)
-        return True
 
     def _attached(self, content: Any) -> list[Attachment] | None:
         """The files among the parts of a message."""
@@ -258,19 +163,6 @@ class OpenAIChat(Parser):
                 outcome = None
         return outcome
 
-    def _open_calls(self, uses: list[ChatCall]) -> None:
-        """Emit new calls. Servers use ids again: later lines mean the newest call of an id."""
-        state = self.state
-        for use in uses:
-            state.call_count += 1
-            if not use.id:
-                state.nameless = f"call-{state.call_count}"
-            call_id = use.id or state.nameless
-            state.aliases.pop(call_id, None)
-            call = self.calls.open(call_id, use.name or UNKNOWN_TOOL, use.value, raw=use.raw)
-            state.called.append(call.id)
-            del state.called[:-MANY_CALLS]
-
     # -- completions ----------------------------------------------------------------------------------------------
 
     def _completion(self, value: Line) -> Skip:
@@ -281,7 +173,7 @@ class OpenAIChat(Parser):
         is_continued = state.answer is not None and _continues(state.answer, completion_id, choices)
         is_chunk = is_continued or any(isinstance(choice.get("delta"), dict) for choice in choices)
         if not is_continued:
-            self._end_completion()
+            self.end_answer()
         if value.get("error"):
             return self._error(value["error"])
         if self.state.provider is None and (served_by := first_string(value, "provider")) is not None:
@@ -302,7 +194,7 @@ class OpenAIChat(Parser):
                 completion.usage = merged(completion.usage or {}, usage)
                 is_news = True
             if not is_chunk:
-                self._end_completion()
+                self.end_answer()
                 is_news = True
         return None if is_news else "empty"
 
@@ -314,7 +206,7 @@ class OpenAIChat(Parser):
             self.state.answered = True
             is_news = self._emit_texts(message, completion.id)
             uses = uses_of(message)
-            self._open_calls(uses)
+            self.open_calls(uses)
             completion.calls += len(uses)
             self._remember(text_of(message), uses)
         elif isinstance(delta, dict):
@@ -356,7 +248,7 @@ class OpenAIChat(Parser):
         if images:
             self.emit(Message, role="assistant", text="", message_id=completion_id or None, attachments=images)
 
-    def _end_completion(self) -> None:
+    def end_answer(self) -> None:
         """Emit the calls and the usage of the completion, and end the turn unless tools are to be called."""
         completion, self.state.answer = self.state.answer, None
         if completion is None:
@@ -368,7 +260,7 @@ class OpenAIChat(Parser):
         self.texts.flush_turn(self.session, self.turn or "")
         self._emit_images(completion.images, completion.id)
         uses = [call.as_use() for call in completion.pending if call.id or call.name or call.arguments]
-        self._open_calls(uses)
+        self.open_calls(uses)
         self._remember("".join(texts), uses)
         usage: dict[str, Any] | None = None
         if completion.usage is not None:
@@ -381,41 +273,18 @@ class OpenAIChat(Parser):
         elif usage is not None:
             self.emit(Usage, **usage)
 
-    def _exchange_ended(self, end: ExchangeEnd) -> None:
-        """End the turn of an exchange if its answer does not state its end, or is none."""
-        state = self.state
-        self._end_completion()
-        if state.failed:
-            return
-        turn = next((one for one in state.turns if one.id == self.turn), None)
-        if state.answered:
-            if turn is not None and self.seems_over(turn):
-                self.end_turn("completed", ended_by="answer")
-            return
-        has_calls = turn is not None and self.calls.is_open(turn.session, turn.id, turn.agent)
-        if end.complete and end.body is None and has_calls and (end.status or 0) < ERRORS:
-            return  # the client runs the calls of an answer without `finish_reason`
-        self.end_exchange(end)
-
     def _remember(self, text: str, uses: list[ChatCall]) -> None:
-        """Remember the CRCs under which requests will repeat the answer: text and calls in one message or in two."""
+        """Remember how requests will repeat the answer: text and calls in one message or in two."""
         answer = {"role": "assistant", "content": text}
-        for digest in (digest_of(answer), digest_of({**answer, "tool_calls": [use.raw for use in uses]})):
-            self.state.known_answers[digest] = None
-        keep_newest(self.state.known_answers, KNOWN_ANSWERS)
+        self.remember_answer(answer)
+        self.remember_answer({**answer, "tool_calls": [use.raw for use in uses]})
 
     def _error(self, error: Any) -> Skip:
         """Read an error in place of a completion, or in the middle of one."""
         if (completion := self.state.answer) is not None:
             completion.finish = None  # whatever it stated, the error ends the turn
-            self._end_completion()
-        self.state.failed = True
-        data = record(error) or {"message": str(error)}
-        words = next((str(data[key]) for key in ("message", "code", "type") if data.get(key)), "error")
-        self.ensure_turn()
-        self.texts.flush()
-        self.notice("provider-error", words, "error", data)
-        self.end_turn("failed", reason=str(data.get("code") or data.get("type") or "error")[:SHORT])
+            self.end_answer()
+        self.fail_exchange(record(error) or {"message": str(error)}, "code", "type")
         return None
 
 
@@ -438,28 +307,10 @@ def _continues(answer: ChatCompletion, completion_id: str, choices: list[Line]) 
     return answer.asked or answer.finish is None
 
 
-def merged(known: Line, stated: Line) -> Line:
-    """The usage of an answer with what another line states: of each figure the greater, as servers state counts up to
-    now, or zeros until the end."""
-    greater = {key: max(known[key], count) for key, count in stated.items() if None not in (known.get(key), count)}
-    return {**{key: count for key, count in stated.items() if count is not None}, **known, **greater}
-
-
-def _repeated(before: list[int], now: list[int], known: int) -> Counter[int]:
-    """Multiset of CRCs of messages that a client repeats after changing or dropping an earlier message: those of the
-    last request after the first `known`. Empty if the two conversations share too few messages, and are therefore
-    different ones."""
-    rest = Counter(before[known:])
-    shared = sum((rest & Counter(now[known:])).values()) if rest else 0
-    return rest if known or shared * 3 >= 2 * min(len(before), len(now)) else Counter()
-
-
 # -- messages, as servers send them and clients send them back ---------------------------------------------------------
 
 
 _MIME_TYPES = {"image_url": "image/*", "video_url": "video/*", "audio_url": "audio/*"}
-MANY_CALLS = 128
-"""Maximum number of calls per answer."""
 MANY_IMAGES = 64
 """Maximum number of an answer's pictures that wait for its text."""
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tooltap.normalizers.core.calls import Answer
+from tooltap.normalizers.core.exchanges import merged
 from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
@@ -24,7 +25,7 @@ from tooltap.normalizers.core.state import OpenCall, State, is_short, keep_newes
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.codex.answers import read_answer
 from tooltap.normalizers.dialects.openai.answers import read_result
-from tooltap.normalizers.dialects.openai.chat import merged, usage_of
+from tooltap.normalizers.dialects.openai.chat import usage_of
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.exchange import ExchangeEnd

@@ -15,8 +15,9 @@ import pytest
 
 from tests.normalizers.dialects.openai.chatting import chunk, completion, read_chat, request, result, use, user
 from tests.normalizers.reading import emitted, of, read
+from tooltap.normalizers.core.exchanges import MANY_CALLS
 from tooltap.normalizers.core.items import Context
-from tooltap.normalizers.dialects.openai.chat import MANY_CALLS, OpenAIChat
+from tooltap.normalizers.dialects.openai.chat import OpenAIChat
 from tooltap.normalizers.stream.normalizer import SETTLED_INDEX
 from tooltap.protocol.events import Event, Message, Notice, ToolCall, ToolResult, Turn, Usage
 from tooltap.testing import Line
