@@ -184,7 +184,7 @@ class ExchangeParser(Parser):
         """Read a model's message in a request: an answer that was received, or one that is not in the stream."""
         if self.digest(message) in self.state.known_answers:
             return "history"
-        if self._waits_for(uses) or self._learns_ids(uses) or not (uses or has_text):
+        if self._waits_for(uses) or self.learns_ids(uses) or not (uses or has_text):
             return "history"
         if not self.replay:
             self.ensure_turn()
@@ -195,9 +195,9 @@ class ExchangeParser(Parser):
             self.end_turn("completed", ended_by="answer")
         return None
 
-    def remember_answer(self, message: Line) -> None:
-        """Remember a message as the model's, so that a request that repeats it says nothing new."""
-        self.state.known_answers[self.digest(message)] = None
+    def remember_answer(self, digest: int) -> None:
+        """Remember the digest of an answer, so that a request that repeats it says nothing new."""
+        self.state.known_answers[digest] = None
         keep_newest(self.state.known_answers, KNOWN_ANSWERS)
 
     def open_calls(self, uses: Sequence[Use]) -> None:
@@ -220,7 +220,7 @@ class ExchangeParser(Parser):
         names = [call.raw_name if call is not None else None for call in open_calls]
         return bool(uses) and names == [use.name or UNKNOWN_TOOL for use in uses]
 
-    def _learns_ids(self, uses: Sequence[Use]) -> bool:
+    def learns_ids(self, uses: Sequence[Use]) -> bool:
         """Return whether these are the calls of the last answer, to which the client has given ids of its own; if so,
         remember those."""
         state = self.state

@@ -83,10 +83,13 @@ def test_text_is_streamed_exactly_where_stated(dialect: str) -> None:
         assert pieces == ("streams text" in ROWS[dialect].arrives)
 
 
-@pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses"])
+APIS = ["anthropic-messages", "gemini-api", "openai-chat", "openai-responses"]
+
+
+@pytest.mark.parametrize("dialect", APIS)
 def test_us5_openai_compatible_servers_answer_in_one_burst(dialect: str) -> None:
     assert ROWS[dialect].arrives.startswith("one burst")
-    assert [name for name, row in ROWS.items() if "burst" in row.arrives] == ["openai-chat", "openai-responses"]
+    assert [name for name, row in ROWS.items() if "burst" in row.arrives] == APIS
     assert "- **one burst**: everything in a response arrives at once, when the HTTP response is complete" in PAGE
 
 

@@ -276,8 +276,8 @@ class OpenAIChat(ExchangeParser):
     def _remember(self, text: str, uses: list[ChatCall]) -> None:
         """Remember how requests will repeat the answer: text and calls in one message or in two."""
         answer = {"role": "assistant", "content": text}
-        self.remember_answer(answer)
-        self.remember_answer({**answer, "tool_calls": [use.raw for use in uses]})
+        self.remember_answer(digest_of(answer))
+        self.remember_answer(digest_of({**answer, "tool_calls": [use.raw for use in uses]}))
 
     def _error(self, error: Any) -> Skip:
         """Read an error in place of a completion, or in the middle of one."""
