@@ -43,6 +43,7 @@ def command() -> None:
     examples=(
         "tooltap gateway openai --upstream http://127.0.0.1:11434/v1",
         "tooltap gateway openai --upstream https://api.openai.com/v1 --listen 127.0.0.1:4020",
+        "tooltap gateway openai --upstream https://api.anthropic.com",
         "tooltap gateway openai --upstream http://127.0.0.1:11434/v1 --listen unix:~/models.sock",
     ),
 )
@@ -57,7 +58,11 @@ def command() -> None:
 @click.option("--allow-remote", is_flag=True, help="Allow a HOST that other machines can reach.")
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="Another host name that clients may use.")
 @key_file_option
-@click.option("--provider", metavar="NAME", help="The provider in events; default: derived from the server or model.")
+@click.option(
+    "--provider",
+    metavar="NAME",
+    help="The provider in events; default: the agent that asks, else derived from the server or model.",
+)
 @click.option(
     "--conversations",
     type=click.IntRange(min=1),
@@ -115,13 +120,13 @@ def openai(
     spool_total_bytes: int,
     socket: Path | None,
 ) -> None:
-    """Tap an OpenAI-compatible server with a local reverse proxy.
+    """Tap a model server with a local reverse proxy.
 
     The path of a request is appended to the URL of --upstream; if both have the version, as in /v1, it is sent once.
-    Requests and responses pass unchanged, with or without a daemon. Chat Completions and Responses are tapped, each
-    conversation as its own stream. Keys are not recorded. Programs of other users and machines need the key that
-    `tooltap gateway key` prints, in the URL: for http://127.0.0.1:4010/v1 it is http://127.0.0.1:4010/key-KEY/v1.
-    SIGTERM and Ctrl-C end the command.
+    Requests and responses pass unchanged, with or without a daemon. Chat Completions, Responses, Anthropic's Messages
+    and the Gemini API are tapped, each conversation as its own stream. Keys are not recorded. Programs of other users
+    and machines need the key that `tooltap gateway key` prints, in the URL: for http://127.0.0.1:4010/v1 it is
+    http://127.0.0.1:4010/key-KEY/v1. SIGTERM and Ctrl-C end the command.
     """
     from tooltap.daemon.system.listener import ListenError
 

@@ -42,8 +42,8 @@ class Dialect(NamedTuple):
     """Dialects whose rule also accepts lines of this one; a line that both rules accept belongs to this dialect."""
     shows_prompts: bool = True
     """Whether a line has the prompt that the agent was given as an argument."""
-    api: str | None = None
-    """Suffix of the URL paths of a language model API whose requests and responses are lines of this dialect."""
+    apis: tuple[str, ...] = ()
+    """Suffixes of the URL paths of a language model API whose requests and responses are lines of this dialect."""
 
 
 class OwnDeletion(NamedTuple):

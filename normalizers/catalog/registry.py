@@ -108,7 +108,7 @@ def session_dialects() -> frozenset[str]:
 @cache
 def apis() -> dict[str, str]:
     """URL path suffix -> dialect of the requests to such paths. A gateway taps these."""
-    return {dialect.api: dialect.name for dialect in builtin().values() if dialect.api is not None}
+    return {path: dialect.name for dialect in builtin().values() for path in dialect.apis}
 
 
 def dialects() -> list[str]:

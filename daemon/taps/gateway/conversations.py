@@ -34,21 +34,16 @@ import ipaddress
 import re
 import secrets
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple
 
 import httpx
-import msgspec
 
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.taps.delivery.tap import Tap
-from tooltap.normalizers.dialects.openai.chat import PendingCall, collect, digest_of, text_of, uses_of
-from tooltap.normalizers.dialects.openai.responses import call_of, is_answer, item_text
-from tooltap.normalizers.tools.payload import objects
-from tooltap.normalizers.wire.values import record
+from tooltap.daemon.taps.gateway.histories import History, Item, ModelAnswer
 
 KEYS = 64
 """Most keys of one conversation; the oldest are forgotten."""
@@ -68,6 +63,8 @@ class Place(NamedTuple):
     """Id of the call that spawned the subagent."""
     model: object = None
     """Model of the first request."""
+    client: str | None = None
+    """The agent that made the first request, if it says so."""
 
 
 class Conversation:
@@ -99,12 +96,13 @@ class Conversations:
         self._by_key: dict[int | str, Conversation] = {}
         self._closers = ThreadPoolExecutor(CLOSERS, thread_name_prefix="closer")
 
-    def enter(self, dialect: str, history: History) -> Conversation:
-        """Return the conversation of a request, found or new. It is busy until `leave`."""
+    def enter(self, dialect: str, history: History, client: str | None = None) -> Conversation:
+        """Return the conversation of a request, found or new. It is busy until `leave`. `client`: the agent that makes
+        the request, if it says so."""
         keys = _keys(dialect, history.items)
         conversation = self._find(history, keys)
         if conversation is None or conversation.busy:
-            place = self._place(history)
+            place = self._place(history, client)
             conversation = Conversation(dialect, self._begin(dialect, place), place)
         self._use(conversation)
         conversation.busy = True
@@ -167,13 +165,13 @@ class Conversations:
         continues = repeats_model or repeats_model_differently or not conversation.answered
         return conversation if continues else None
 
-    def _place(self, history: History) -> Place:
+    def _place(self, history: History, client: str | None) -> Place:
         stream = f"gateway-{secrets.token_hex(8)}"
         for prompt in history.prompts:
             for other in reversed(self._open):
                 if (call := other.tasks.get(prompt)) is not None:
-                    return Place(stream, other.place.session or other.place.stream, call, history.model)
-        return Place(stream, history.session, model=history.model)
+                    return Place(stream, other.place.session or other.place.stream, call, history.model, client)
+        return Place(stream, history.session, model=history.model, client=client)
 
     def _use(self, conversation: Conversation) -> None:
         conversation.used = time.monotonic()
@@ -218,186 +216,6 @@ def _finish(tap: Tap) -> None:
         _log.warning("a conversation was not delivered", reason=trouble)
 
 
-Msg: TypeAlias = dict[str, Any]
-
-MAX_ANSWER = 8 * 1024 * 1024
-"""Longest text of an answer, in characters, for which a digest is computed."""
-
-MAX_ARGUMENTS = 256 * 1024
-"""Longest arguments of a call, in characters, that are examined for tasks."""
-MAX_TEXTS = 32
-"""Number of first texts of a conversation, or of a call, that are examined."""
-MIN_TASK = 12
-"""Shortest text of a call, in characters, that may be a subagent's task: others are no sign of one."""
-
-MAX_IDS = 16
-"""Ids of one answer: the last."""
-
-_SESSION = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|ses_[0-9A-Za-z]+")
-_INSTRUCTIONS = ("system", "developer")
-
-
-class Item(NamedTuple):
-    digest: int
-    by_model: bool
-    """True if the model wrote the item."""
-
-
-class History(NamedTuple):
-    """The conversation history in a request."""
-
-    items: list[Item]
-    continues: str | None = None
-    """Id of the response that precedes the items (`previous_response_id`)."""
-    prompts: tuple[int, ...] = ()
-    """Digests of the user's texts."""
-    session: str | None = None
-    """The agent's session, if the request states it."""
-    model: object = None
-    """The requested model."""
-
-
-class ModelAnswer(Protocol):
-    """Collects the items of an answer, object by object."""
-
-    ids: list[str]
-    """Ids that a later request may use to continue the answer."""
-
-    def read(self, value: Msg) -> None: ...
-
-    def items(self) -> list[Item]: ...
-
-    def tasks(self) -> dict[int, str]:
-        """Digest of a text in the arguments of a call -> id of the call. If another conversation begins with such a
-        text, it is the task of a subagent."""
-        ...
-
-
-def _texts_of(content: Any) -> list[str]:
-    """The texts of a message, part by part: agents put their own words beside the user's."""
-    return [text for part in (content if isinstance(content, list) else [content]) if (text := item_text(part))]
-
-
-def _prompts(messages: list[Msg]) -> tuple[int, ...]:
-    texts = [text for one in messages if one.get("role") == "user" for text in _texts_of(one.get("content"))]
-    return tuple(_digest(text) for text in texts[:MAX_TEXTS])
-
-
-def _tasks(calls: list[tuple[str | None, Any]]) -> dict[int, str]:
-    tasks: dict[int, str] = {}
-    for call_id, value in calls:
-        given = list(value.values())[:MAX_TEXTS] if call_id and isinstance(value, dict) else []
-        for text in given:
-            if isinstance(text, str) and len(text) >= MIN_TASK:
-                tasks[_digest(text)] = str(call_id)
-    return tasks
-
-
-def _digest(text: str) -> int:
-    return hash(text.strip())
-
-
-def chat_history(request: Msg) -> History:
-    messages = [one for one in objects(request.get("messages")) if one.get("role") not in _INSTRUCTIONS]
-    items = [Item(digest_of(one), one.get("role") == "assistant") for one in messages]
-    return History(items, prompts=_prompts(messages), session=_session(request))
-
-
-class ChatAnswer:
-    """Collects the first choice of a completion, whole or streamed."""
-
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self._texts: list[str] = []
-        self._size = 0
-        self._calls: list[PendingCall] = []
-
-    def read(self, value: Msg) -> None:
-        for choice in objects(value.get("choices")):
-            if choice.get("index") in (None, 0):
-                for key in ("message", "delta"):
-                    if isinstance(choice.get(key), dict):
-                        self._add(choice[key])
-
-    def items(self) -> list[Item]:
-        calls = [call.as_use().raw for call in self._calls]
-        if not (self._texts or calls) or self._size > MAX_ANSWER:
-            return []
-        return [Item(digest_of({"role": "assistant", "content": "".join(self._texts), "tool_calls": calls}), True)]
-
-    def _add(self, message: Msg) -> None:
-        text = text_of(message)
-        self._size += len(text)
-        if text and self._size <= MAX_ANSWER:
-            self._texts.append(text)
-        for use in uses_of(message):
-            collect(self._calls, use.raw, limit=MAX_ARGUMENTS)
-
-    def tasks(self) -> dict[int, str]:
-        return _tasks([(use.id, use.value) for use in (call.as_use() for call in self._calls)])
-
-
-def responses_history(request: Msg) -> History:
-    given = request.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
-    continues = request.get("previous_response_id")
-    continued = continues if isinstance(continues, str) else None
-    return History(_known(items), continued, _prompts(items), _session(request))
-
-
-def _session(request: Msg) -> str | None:
-    """Return the session as stated by Codex (0.169), or by OpenCode as its cache key. Cache keys of other programs are
-    ignored: they may be shared by many conversations."""
-    stated = record(request.get("client_metadata")).get("session_id")
-    if isinstance(stated, str) and stated:
-        return stated
-    key = request.get("prompt_cache_key")
-    return key if isinstance(key, str) and _SESSION.fullmatch(key) else None
-
-
-class ResponsesAnswer:
-    """Collects a response, whole or as a stream of events."""
-
-    def __init__(self) -> None:
-        self.ids: list[str] = []
-        self._output: list[Msg] = []
-
-    def read(self, value: Msg) -> None:
-        response = value if value.get("object") == "response" else value.get("response")
-        if isinstance(response, dict):
-            if isinstance(response.get("id"), str) and response["id"] not in self.ids[-1:]:
-                self.ids = [*self.ids[1 - MAX_IDS :], response["id"]]
-            self._output = objects(response.get("output")) or self._output
-        elif value.get("type") == "response.output_item.done" and isinstance(value.get("item"), dict):
-            self._output.append(value["item"])
-
-    def items(self) -> list[Item]:
-        return _known(self._output)
-
-    def tasks(self) -> dict[int, str]:
-        calls = [call for item in self._output if (call := call_of(item)) is not None]
-        return _tasks([(call.id, call.value) for call in calls])
-
-
-def _known(items: list[Msg]) -> list[Item]:
-    return [item for one in items if (item := _item(one)) is not None]
-
-
-def _item(item: Msg) -> Item | None:
-    kind, role = item.get("type") or "message", item.get("role")
-    if kind == "reasoning" or role in _INSTRUCTIONS:
-        return None
-    stable: list[Any] = [kind, role]
-    if kind == "message":
-        content = item.get("content")
-        stable += [item_text(part) for part in (content if isinstance(content, list) else [content])]
-        by_model = role == "assistant"
-    else:
-        stable += [item.get("call_id") or item.get("id") or item.get("approval_request_id"), item.get("name")]
-        by_model = not is_answer(item) and kind != "mcp_approval_response"
-    return Item(zlib.crc32(msgspec.json.encode(stable)), by_model)
-
-
 # -- the provider -----------------------------------------------------------------------------------------------------
 
 _NAMES = {"aliyuncs": "alibaba", "amazonaws": "amazon", "bigmodel": "zhipu", "googleapis": "google", "x": "xai"}
@@ -428,6 +246,22 @@ _MAKERS = {
 }
 """First word of a model's name -> its maker."""
 _FIRST_WORD = re.compile(r"[a-z]+")
+_AGENTS = {
+    "claude-cli": "claude",
+    "cline": "cline",
+    "codex": "codex",
+    "gemini": "gemini",
+    "goose": "goose",
+    "opencode": "opencode",
+    "qwencode": "qwen",
+}
+"""Beginning of the first word of a `User-Agent` -> the agent."""
+
+
+def agent_of(user_agent: str) -> str | None:
+    """Return the name of the agent that calls itself so; None if it is not known."""
+    word = user_agent.lower()
+    return next((agent for start, agent in _AGENTS.items() if word.startswith(start)), None)
 
 
 def provider_of(upstream: httpx.URL, model: object) -> str | None:

@@ -1,5 +1,5 @@
-"""Exchanges (request and answer) with an OpenAI-compatible server: each is converted to lines of a stream while it
-passes, in the thread of the gateway's tap.
+"""Exchanges (request and answer) with a model's server: each is converted to lines of a stream while it passes, in the
+thread of the gateway's tap.
 
 A request is one line, and so are a whole answer and each event of a streamed one. Where the exchange ends, a line of
 the gateway says how (`ExchangeEnd`). Compressed bodies are decoded. Headers are not recorded.
@@ -25,17 +25,21 @@ import zstandard
 
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.system.logs import get_logger
-from tooltap.daemon.taps.gateway.conversations import (
+from tooltap.daemon.taps.gateway.conversations import Conversation, Conversations
+from tooltap.daemon.taps.gateway.histories import (
     ChatAnswer,
-    Conversation,
-    Conversations,
+    GeminiAnswer,
     History,
+    MessagesAnswer,
     ModelAnswer,
     ResponsesAnswer,
     chat_history,
+    gemini_history,
+    messages_history,
     responses_history,
 )
 from tooltap.normalizers.catalog.registry import apis
+from tooltap.normalizers.tools.payload import objects
 from tooltap.normalizers.wire.exchange import ERRORS, EventSplitter, ExchangeEnd
 from tooltap.normalizers.wire.framing import LongLine, Splitter
 from tooltap.protocol.inputs import Direction
@@ -62,6 +66,8 @@ class API(NamedTuple):
     answer: Callable[[], ModelAnswer]
     response: str | None = None
     """Id of the response that is asked for."""
+    model: str | None = None
+    """The model, where the path names it."""
 
 
 _APIS = {
@@ -69,12 +75,17 @@ _APIS = {
     for path, history, answer in (
         ("/chat/completions", chat_history, ChatAnswer),
         ("/responses", responses_history, ResponsesAnswer),
+        ("/v1/messages", messages_history, MessagesAnswer),
+        (":generateContent", gemini_history, GeminiAnswer),
+        (":streamGenerateContent", gemini_history, GeminiAnswer),
     )
 }
 
 
 _RESPONSE = re.compile(r"/responses/([^/]{1,500})(/cancel)?/*\Z")
 """End of the path of a response (GET), or of its cancellation (POST)."""
+_MODEL = re.compile(r"/models/([^/:]{1,200}):\w+/*\Z")
+"""End of a path of the Gemini API."""
 
 
 def api_of(method: str, path: str) -> API | None:
@@ -82,14 +93,21 @@ def api_of(method: str, path: str) -> API | None:
     asked = _RESPONSE.search(path)
     if asked is not None and method == ("POST" if asked[2] else "GET"):
         return _APIS["/responses"]._replace(response=asked[1])
-    return next((api for end, api in _APIS.items() if method == "POST" and path.rstrip("/").endswith(end)), None)
+    api = next((api for end, api in _APIS.items() if method == "POST" and path.rstrip("/").endswith(end)), None)
+    named = None if api is None else _MODEL.search(path)
+    return api if api is None or named is None else api._replace(model=named[1])
 
 
 class Exchange:
-    """One exchange. Its methods are called in order; `t` is the time in ms since the epoch."""
+    """One exchange. Its methods are called in order; `t` is the time in ms since the epoch.
 
-    def __init__(self, api: API, conversations: Conversations, coding: str, max_line: int) -> None:
+    `client`: the agent that makes the request, if it says so."""
+
+    def __init__(
+        self, api: API, conversations: Conversations, coding: str, max_line: int, client: str | None = None
+    ) -> None:
         self._api = api
+        self._client = client
         self._conversations = conversations
         self._max_line = max_line
         self._conversation: Conversation | None = None
@@ -116,12 +134,12 @@ class Exchange:
             self._is_cut |= self._conversation is None
             return
         lines = self._request.finish()
-        request = _object(lines[0]) if lines and not self._is_cut else None
+        request = next(iter(_objects(lines[0])), None) if lines and not self._is_cut else None
         self._wants_stream = request is not None and request.get("stream") is True
         history = History([])
         if request is not None:
-            history = self._api.history(request)._replace(model=request.get("model"))
-        self._conversation = self._conversations.enter(self._api.dialect, history)
+            history = self._api.history(request)._replace(model=request.get("model") or self._api.model)
+        self._conversation = self._conversations.enter(self._api.dialect, history, self._client)
         if not self._is_cut:
             self._put(t, lines, "in")
             self._report_problem(self._request)
@@ -184,7 +202,8 @@ class Exchange:
         for line in lines:
             if isinstance(line, LongLine):
                 self._unread += line.size
-            elif (value := _object(line)) is not None:
+                continue
+            for value in _objects(line):
                 self._answer.read(value)
         self._put(t, lines, "out")
 
@@ -243,14 +262,15 @@ class _Body:
         return rest if self.problem is None else [line for line in rest if _is_json(line)]
 
 
-def _object(line: bytes | LongLine) -> dict[str, Any] | None:
+def _objects(line: bytes | LongLine) -> list[dict[str, Any]]:
+    """The object of a line, or those of an array: a stream of the Gemini API that is no stream of events."""
     if isinstance(line, LongLine):
-        return None
+        return []
     try:
         value = orjson.loads(line.removeprefix(b"data:"))
     except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
+        return []
+    return objects(value if isinstance(value, list) else [value])
 
 
 def _is_json(line: bytes | LongLine) -> bool:
@@ -415,9 +435,9 @@ class GatewayTap:
         self._thread = threading.Thread(target=self._run, name="gateway-tap", daemon=True)
         self._thread.start()
 
-    def watch(self, api: API, coding: str) -> Watch:
-        """Begin to record an exchange. `coding`: the request's `Content-Encoding`."""
-        return Watch(self, Exchange(api, self._conversations, coding, self._max_line))
+    def watch(self, api: API, coding: str, client: str | None) -> Watch:
+        """Begin to record an exchange. `coding`: the request's `Content-Encoding`; `client`: see `Exchange`."""
+        return Watch(self, Exchange(api, self._conversations, coding, self._max_line, client))
 
     def post(self, size: int, work: Callable[[], None]) -> bool:
         """Queue work for the thread. `size`: bytes held by the work. Returns False if the queue has no room for

@@ -1,5 +1,5 @@
-"""The gateway's server: a reverse proxy in front of an OpenAI-compatible server, which forwards everything unchanged
-and without delay, and copies it to a tap. When it is stopped, it closes the conversations.
+"""The gateway's server: a reverse proxy in front of a model's server, which forwards everything unchanged and without
+delay, and copies it to a tap. When it is stopped, it closes the conversations.
 
 The path of a request is appended to the server's URL. Only hop-by-hop headers and the gateway's key are removed. When a
 client disconnects, its request is cancelled. When the server aborts an answer, the gateway aborts it, too. Requests
@@ -36,7 +36,7 @@ from tooltap.daemon.system.tcp import Address, is_loopback, listen, url_of
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.tap import Tap, report_problems
 from tooltap.daemon.taps.gateway.admission import Admission, Admitted, RefusedError
-from tooltap.daemon.taps.gateway.conversations import Conversations, Place, provider_of
+from tooltap.daemon.taps.gateway.conversations import Conversations, Place, agent_of, provider_of
 from tooltap.daemon.taps.gateway.exchange import GatewayTap, Watch, api_of
 
 KEEP_ALIVE = 75
@@ -120,7 +120,7 @@ def _listening(options: GatewayOptions) -> Iterator[tuple[socket.socket, dict[st
 
 def _tap(options: GatewayOptions, upstream: httpx.URL) -> GatewayTap:
     def begin(dialect: str, place: Place) -> Tap:
-        provider = options.provider or provider_of(upstream, place.model)
+        provider = options.provider or place.client or provider_of(upstream, place.model)
         stream = StreamOptions(place.stream, dialect, provider, place.session, agent=place.call, parent=place.call)
         return Tap(stream, options.socket, options.spool, max_bytes=options.memory_bytes)
 
@@ -195,7 +195,10 @@ class Gateway:
             await _refuse(send, None, UPGRADE_REQUIRED, NO_WEBSOCKETS, (b"upgrade", b"HTTP/1.1"), _CLOSE)
             return
         api = api_of(scope["method"], unquote(admitted.path.decode()))
-        watch = self._tap.watch(api, _header(admitted.headers, b"content-encoding")) if api is not None else None
+        watch: Watch | None = None
+        if api is not None:
+            client = agent_of(_header(admitted.headers, b"user-agent"))
+            watch = self._tap.watch(api, _header(admitted.headers, b"content-encoding"), client)
         upload = _Upload(receive, watch)
         try:
             async with anyio.create_task_group() as tasks:

@@ -63,10 +63,11 @@ DIALECTS = (
         "parser:AnthropicMessages",
         _is_messages,
         reads="the Messages API, whole and streamed",
-        tapped_with="`tooltap ingest FILE`",
+        tapped_with="`tooltap gateway openai --upstream URL`",
         arrives="one burst; with `stream: true`: streams text",
         omits="permission requests, cost; a tool that failed, unless the client marks its result",
         unproven="thinking, tools that run at the API, MCP connectors, whole answers, errors in mid-answer",
         takes_from=("openai-chat",),
+        apis=("/v1/messages",),
     ),
 )

@@ -35,10 +35,11 @@ DIALECTS = (
         "parser:GeminiAPI",
         _is_gemini_api,
         reads="`generateContent` and `streamGenerateContent` of the Gemini API",
-        tapped_with="`tooltap ingest FILE`",
+        tapped_with="`tooltap gateway openai --upstream URL`",
         arrives="one burst; `streamGenerateContent`: streams text",
         omits="permission requests, cost; whether a tool failed, unless the client wrote it into the result; searches "
         "that ground an answer, the session",
         unproven="thoughts, code that runs at the API, pictures, whole answers, errors, Code Assist's envelope",
+        apis=(":generateContent", ":streamGenerateContent"),
     ),
 )

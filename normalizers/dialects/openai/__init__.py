@@ -66,7 +66,7 @@ DIALECTS = (
         arrives="one burst; with `stream: true`: streams text",
         omits="permission requests; whether a tool failed, unless the agent wrote it into the text of the result",
         unproven="what llama.cpp does not print: shapes from public recordings of many servers",
-        api="/chat/completions",
+        apis=("/chat/completions",),
     ),
     Dialect(
         "openai-responses",
@@ -78,7 +78,7 @@ DIALECTS = (
         omits="–; what the model saw of a tool that runs at the API",
         unproven="what llama.cpp does not print: shapes from public recordings; `file_search_call` only from the "
         "schema",
-        api="/responses",
+        apis=("/responses",),
     ),
     Dialect(
         "openai-agents",

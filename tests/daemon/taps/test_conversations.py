@@ -1,4 +1,4 @@
-"""Which exchanges with an OpenAI-compatible server belong to one conversation."""
+"""Which exchanges with a model server belong to one conversation."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import pytest
 
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.tap import Tap
-from tooltap.daemon.taps.gateway.conversations import (
-    KEYS,
+from tooltap.daemon.taps.gateway.conversations import KEYS, Conversation, Conversations, Place
+from tooltap.daemon.taps.gateway.histories import (
     MAX_ANSWER,
     ChatAnswer,
-    Conversation,
-    Conversations,
-    Place,
+    GeminiAnswer,
+    MessagesAnswer,
     ResponsesAnswer,
     chat_history,
+    gemini_history,
+    messages_history,
     responses_history,
 )
 
@@ -295,3 +296,84 @@ def test_tasks_are_read_from_responses(client: Client) -> None:
     inner = client.respond({"input": [user("Look for greet.")]}, {"object": "response", "id": "s", "output": []})
 
     assert (inner.place.session, inner.place.call) == (main.place.stream, "c")
+
+
+SESSION = "b55f79f8-5740-4c52-a1e8-fe55fa854628"
+
+
+def messages_answer(*values: dict[str, Any]) -> MessagesAnswer:
+    answer = MessagesAnswer()
+    for value in values:
+        answer.read(value)
+    return answer
+
+
+def called(prompt: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": "t1", "name": "Agent", "input": {"prompt": prompt}}
+
+
+def in_deltas(block: dict[str, Any]) -> list[dict[str, Any]]:
+    given = json.dumps(block["input"])
+    return [
+        {"type": "content_block_start", "index": 0, "content_block": {**block, "input": {}}},
+        *(
+            {"type": "content_block_delta", "index": 0, "delta": {"partial_json": piece}}
+            for piece in (given[:9], given[9:])
+        ),
+    ]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_messages_of_a_subagent_belong_to_its_call(client: Client, streamed: bool) -> None:
+    block = called("Read the whole log.")
+    answer = in_deltas(block) if streamed else [{"type": "message", "content": [block]}]
+    asked = {"messages": [user("Go.")], "metadata": {"user_id": json.dumps({"session_id": SESSION})}}
+    main = client.conversations.enter("anthropic-messages", messages_history(asked))
+    client.conversations.leave(main, messages_answer(*answer), complete=True)
+    inner = client.conversations.enter(
+        "anthropic-messages", messages_history({"messages": [user("Read the whole log.")]})
+    )
+
+    assert (main.place.session, main.place.call) == (SESSION, None)
+    assert (inner.place.session, inner.place.call) == (SESSION, "t1")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_messages_that_repeat_an_answer_continue_it(client: Client, streamed: bool) -> None:
+    block = called("Read the whole log.")
+    answer = in_deltas(block) if streamed else [{"type": "message", "content": [block]}]
+    first = client.conversations.enter("anthropic-messages", messages_history({"messages": [user("Go.")]}))
+    client.conversations.leave(first, messages_answer(*answer), complete=True)
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}]}
+    again = {"messages": [user("Go."), {"role": "assistant", "content": [block]}, result]}
+
+    assert client.conversations.enter("anthropic-messages", messages_history(again)) is first
+
+
+@pytest.mark.parametrize(
+    ("user_id", "session"),
+    [
+        (json.dumps({"session_id": SESSION}), SESSION),
+        (f"user_0a_account__session_{SESSION}", SESSION),
+        (json.dumps({"session_id": "../x"}), None),
+        ("somebody", None),
+        (3, None),
+    ],
+)
+def test_session_is_stated_by_claude_code(user_id: object, session: str | None) -> None:
+    assert messages_history({"messages": [], "metadata": {"user_id": user_id}}).session == session
+
+
+def test_gemini_request_that_repeats_an_answer_in_chunks_continues_it(client: Client) -> None:
+    def said(role: str, *texts: str) -> dict[str, Any]:
+        return {"role": role, "parts": [{"text": text} for text in texts]}
+
+    first = client.conversations.enter("gemini-api", gemini_history({"contents": [said("user", "Hi.")]}))
+    answer = GeminiAnswer()
+    for text in ("Hel", "lo."):
+        answer.read({"candidates": [{"content": said("model", text)}]})
+    client.conversations.leave(first, answer, complete=True)
+    again = [said("user", "Hi."), said("model", "Hello."), said("user", "And?")]
+
+    assert client.conversations.enter("gemini-api", gemini_history({"contents": again})) is first
+    assert client.conversations.enter("gemini-api", gemini_history({"contents": [said("user", "Hi.")]})) is not first

@@ -76,6 +76,14 @@ class Streams:
         ("DELETE", "/v1/responses/resp_1", None),
         ("GET", "/v1/responses/resp_1/input_items", None),
         ("POST", "/v1/completions", None),
+        ("POST", "/v1/messages", "anthropic-messages"),
+        ("POST", "/v1/messages/count_tokens", None),
+        ("POST", "/v1/messages/batches", None),
+        ("POST", "/v1/threads/t1/messages", None),
+        ("POST", "/v1beta/models/gemini-2.5-flash:generateContent", "gemini-api"),
+        ("POST", "/v1beta/models/gemini-2.5-flash:streamGenerateContent", "gemini-api"),
+        ("POST", "/v1internal:streamGenerateContent", "gemini-api"),
+        ("POST", "/v1beta/models/gemini-2.5-flash:countTokens", None),
     ],
 )
 def test_api_of_path(method: str, path: str, dialect: str | None) -> None:

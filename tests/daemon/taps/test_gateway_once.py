@@ -11,7 +11,7 @@ import pytest
 
 from tests.daemon.lives import Lives
 from tests.daemon.running import Wire
-from tooltap.daemon.taps.gateway.conversations import chat_history, responses_history
+from tooltap.daemon.taps.gateway.histories import chat_history, responses_history
 from tooltap.protocol.inputs import Direction, write_tapped
 
 SESSION = "01a20476-ade6-7eb0-9716-0700aaec1ec0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tooltap.daemon.taps.gateway.conversations import provider_of
+from tooltap.daemon.taps.gateway.conversations import agent_of, provider_of
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,19 @@ def test_server(upstream: str, provider: str) -> None:
 )
 def test_model_on_a_server_without_a_name(model: object, provider: str | None) -> None:
     assert provider_of(httpx.URL("http://127.0.0.1:8000/v1"), model) == provider
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "agent"),
+    [
+        ("claude-cli/2.1.332 (external, sdk-cli)", "claude"),
+        ("GeminiCLI-tui/0.61.0/gemini-2.5-flash (linux; x64; terminal)", "gemini"),
+        ("codex_exec/0.171.0 (Debian 12.0.0; x86_64) xterm", "codex"),
+        ("QwenCode/0.24.4 (linux; x64)", "qwen"),
+        ("OpenAI/Python 2.9.0", None),
+        ("Mozilla/5.0 claude-cli", None),
+        ("", None),
+    ],
+)
+def test_client_that_says_what_it_is(user_agent: str, agent: str | None) -> None:
+    assert agent_of(user_agent) == agent
