@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+import zstandard
 from playwright.sync_api import Browser
 
 from tests.attacks.hostile import Hostile
@@ -18,7 +19,7 @@ from tests.attacks.intruder import ask, connect_unix, hold, send_and_leave
 from tests.attacks.stranger import Stranger
 from tests.cli.command import environment, start
 from tests.cli.tap.test_attach import log
-from tests.http_server import HttpServer
+from tests.http_server import HttpServer, Request
 
 TIMEOUT = 30
 KEY = "k" * 43
@@ -34,12 +35,16 @@ class Gateway:
         self._server = server
 
     @property
+    def requests(self) -> list[Request]:
+        return self._server.requests
+
+    @property
     def passed(self) -> list[str]:
-        return [request.target for request in self._server.requests]
+        return [request.target for request in self.requests]
 
     @property
     def cookies(self) -> list[str]:
-        return [value for request in self._server.requests if (value := request.header("cookie"))]
+        return [value for request in self.requests if (value := request.header("cookie"))]
 
     def say(self, data: bytes) -> bytes:
         """Send bytes as our own user; return all bytes of the answer, until the connection ends."""
@@ -244,3 +249,38 @@ def test_hostile_page_reaches_nothing(victim_of: Gateway, browser: Browser, host
         page.close()
 
     assert outcome == ["failed", "failed", "", "failed", "loaded", "loaded", "image", "socket"]
+
+
+BOMB = zstandard.ZstdCompressor().compress(bytes(256 * 1024 * 1024))
+HOSTILE = {
+    "a bomb": (BOMB, "zstd"),
+    "a coding that is none": (b"{}", "zstd, br, gzip, x"),
+    "nothing but brackets": (b"[" * 100_000, "identity"),
+    "values of other types": (
+        b'{"messages":[{"role":[],"content":{"a":1}},3],"contents":[{"parts":[{"text":7,"functionCall":[]}]}],'
+        b'"metadata":{"user_id":{}},"model":[]}',
+        "identity",
+    ),
+    "a session that is a path": (
+        b'{"messages":[{"role":"user","content":"x"}],"metadata":{"user_id":"{\\"session_id\\":\\"../../x\\\\n\\"}"}}',
+        "identity",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/messages", "/v1beta/models/..%2f:generateContent", "/v1beta/models/m:generateContent"]
+)
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_request_passes_unchanged_and_stops_nothing(shared: Gateway, hostile: str, path: str) -> None:
+    body, coding = HOSTILE[hostile]
+    agent = f"claude-cli/\t{'x' * 4_000}"
+    fields = {"Content-Encoding": coding, "User-Agent": agent}
+    answer = httpx.post(f"{shared.url}{path}", content=body, headers=fields, trust_env=False, timeout=TIMEOUT)
+
+    assert shared.still_works()
+    if "%2f" in path:
+        assert answer.status_code == 400
+    else:
+        (request,) = [one for one in shared.requests if one.body == body and one.target.endswith(path)][-1:]
+        assert (request.header("content-encoding"), request.header("user-agent")) == (coding, agent)

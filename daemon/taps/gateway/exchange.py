@@ -15,8 +15,10 @@ import re
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import brotli  # type: ignore[import-untyped]
@@ -227,6 +229,8 @@ class _Body:
         self.problem: str | None = None
         """The reason why the rest of the body is ignored, or None."""
         self._streamed = streamed
+        self._room = MOST_LINES * max_line
+        """Bytes that it may still decode to."""
         self._events = EventSplitter(max_line)
         self._whole = Splitter(max_line)
         try:
@@ -237,14 +241,15 @@ class _Body:
     def feed(self, data: bytes) -> list[bytes | LongLine]:
         """Add bytes and return the lines that they complete."""
         self.pending += len(data)
-        if self.problem is not None:
-            return []
+        lines: list[bytes | LongLine] = []
         try:
-            data = self._decode(data)
+            for piece in self._decode(data) if self.problem is None else ():
+                self._room -= len(piece)
+                if self._room < 0:
+                    raise CodingError("it is too long to be read")
+                lines += self._events.feed(piece) if self._streamed else self._whole.feed(piece.translate(_ONE_LINE))
         except CodingError as error:
             self.problem = str(error)
-            return []
-        lines = self._events.feed(data) if self._streamed else self._whole.feed(data.translate(_ONE_LINE))
         if lines:
             self.pending = 0
         return lines
@@ -254,7 +259,7 @@ class _Body:
         end, only if that is complete."""
         if self.problem is None:
             try:
-                self._decode(b"")
+                deque(self._decode(b""), maxlen=0)
             except CodingError as error:
                 self.problem = str(error)
         whole = None if self._streamed else self._whole.finish()
@@ -302,9 +307,15 @@ def _text_of(line: bytes | LongLine) -> str:
     return head.decode("utf-8", "replace")
 
 
-Decode: TypeAlias = Callable[[bytes], bytes]
-"""Decodes the next bytes of a body, or at its end none; raises `CodingError`."""
+Decode: TypeAlias = Callable[[bytes], Iterable[bytes]]
+"""Decodes the next bytes of a body, or at its end none, to one piece or more; raises `CodingError`. A few bytes may be
+gigabytes, so a piece is about `PIECE` long, whatever it is made of."""
 
+PIECE = 65_536
+MOST_LINES = 16
+"""Most bytes of a decoded body, as a multiple of the longest line."""
+_SLICE = 128
+"""Bytes that zstd decodes at a time: each four of them may be a block of 128 KiB."""
 _ANY_ZLIB = zlib.MAX_WBITS | 32
 _GZIP = b"\x1f\x8b"
 
@@ -317,73 +328,120 @@ def decoder(codings: str) -> Decode:
     """Return a decoder. `codings`: the value of `Content-Encoding`. Raises `CodingError` for an unknown one."""
     steps = [_step(name) for coding in reversed(codings.split(",")) if (name := coding.strip().lower())]
 
-    def decode(data: bytes) -> bytes:
+    def decode(data: bytes) -> Iterator[bytes]:
+        pieces: Iterable[bytes] = (data,)
+        for step in steps:
+            pieces = chain.from_iterable(map(step, pieces))
         try:
-            for step in steps:
-                data = step(data)
+            yield from pieces
         except (zlib.error, brotli.error, zstandard.ZstdError) as error:
             raise CodingError(f"its coding {codings!r} cannot be read: {error}") from None
-        return data
 
     return decode
 
 
 def _step(name: str) -> Decode:
     if name == "identity":
-        return lambda data: data
+        return lambda data: (data,)
     if name in ("gzip", "x-gzip"):
-        return _Members(partial(zlib.decompressobj, _ANY_ZLIB)).decode
+        return _Members(partial(_Zlib, _ANY_ZLIB)).decode
     if name == "deflate":
         return _Deflate().decode
     if name == "br":
-        return brotli.Decompressor().process  # type: ignore[no-any-return]
+        return partial(_brotli, brotli.Decompressor())
     if name == "zstd":
-        return _Members(lambda: zstandard.ZstdDecompressor().decompressobj()).decode
+        return _Members(_Zstd).decode
     raise CodingError(f"its coding {name!r} is not known")
 
 
-class _Decompressor(Protocol):
-    """One member of a body: of `zlib`, or of `zstandard`."""
+def _brotli(body: Any, data: bytes) -> Iterator[bytes]:
+    piece = body.process(data, output_buffer_limit=PIECE)
+    yield piece
+    while piece or not body.can_accept_more_data():  # which may be true while there is more to return
+        piece = body.process(b"", output_buffer_limit=PIECE)
+        yield piece
+
+
+class _Member(Protocol):
+    """One member of a body."""
+
+    rest: bytes
+    """What it has not decoded, or, at its end, what is behind it."""
+
+    has_more: bool
+    """Whether it may have decoded more than it has returned."""
 
     @property
-    def eof(self) -> bool: ...
+    def is_over(self) -> bool: ...
+
+    def decode(self, data: bytes) -> bytes:
+        """Decode the beginning of the data."""
+        ...
+
+
+class _Zlib:
+    def __init__(self, window: int) -> None:
+        self._member = zlib.decompressobj(window)
+        self.rest, self.has_more = b"", False
 
     @property
-    def unused_data(self) -> bytes: ...
+    def is_over(self) -> bool:
+        return self._member.eof
 
-    def decompress(self, data: bytes, /) -> bytes: ...
+    def decode(self, data: bytes) -> bytes:
+        piece = self._member.decompress(data, PIECE)
+        self.rest = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
+        self.has_more = len(piece) == PIECE and not self._member.eof
+        return piece
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._member = zstandard.ZstdDecompressor().decompressobj()
+        self.rest, self.has_more = b"", False
+
+    @property
+    def is_over(self) -> bool:
+        return self._member.eof
+
+    def decode(self, data: bytes) -> bytes:
+        piece = self._member.decompress(data[:_SLICE])
+        self.rest = (self._member.unused_data if self._member.eof else b"") + data[_SLICE:]
+        return piece
 
 
 class _Members:
     """Decodes a body of one or more members (gzip, RFC 1952) or frames (zstd, RFC 8878), one after the other.
 
-    `begin`: returns a decompressor for the next member.
+    `begin`: returns the next member.
     """
 
-    def __init__(self, begin: Callable[[], _Decompressor]) -> None:
+    def __init__(self, begin: Callable[[], _Member]) -> None:
         self._begin = begin
         self._member = begin()
         self._error: Exception | None = None
 
-    def decode(self, data: bytes) -> bytes:
+    def decode(self, data: bytes) -> Iterator[bytes]:
         """Decode the next bytes. An error behind bytes that are decoded is raised at the next call, or at the end of
         the body, which is a call without data."""
         if self._error is not None:
             raise self._error
-        decoded: list[bytes] = []
+        has_decoded = False
+        yield b""
         try:
-            while data:
-                if self._member.eof and not (data := data.lstrip(b"\0")):  # gzip may be padded
+            while data or self._member.has_more:
+                if self._member.is_over and not (data := data.lstrip(b"\0")):  # gzip may be padded
                     break
-                if self._member.eof:
+                if self._member.is_over:
                     self._member = self._begin()
-                decoded.append(self._member.decompress(data))
-                data = self._member.unused_data
+                piece = self._member.decode(data)
+                data = self._member.rest
+                has_decoded |= bool(piece)
+                yield piece
         except (zlib.error, zstandard.ZstdError) as error:
-            if not any(decoded):
+            if not has_decoded:
                 raise
             self._error = error
-        return b"".join(decoded)
 
 
 class _Deflate:
@@ -393,17 +451,17 @@ class _Deflate:
         self._head = b""
         self._members: _Members | None = None
 
-    def decode(self, data: bytes) -> bytes:
+    def decode(self, data: bytes) -> Iterable[bytes]:
         if self._members is None:
             self._head += data
             if len(self._head) < len(_GZIP):
-                return b""
+                return (b"",)
             data = self._head
             has_header = data.startswith(_GZIP) or (
                 data[0] & 15 == zlib.DEFLATED and int.from_bytes(data[:2]) % 31 == 0
             )
             window = _ANY_ZLIB if has_header else -zlib.MAX_WBITS
-            self._members = _Members(partial(zlib.decompressobj, window))
+            self._members = _Members(partial(_Zlib, window))
         return self._members.decode(data)
 
 

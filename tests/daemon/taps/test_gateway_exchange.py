@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
+import tracemalloc
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import brotli  # type: ignore[import-untyped]
@@ -17,7 +20,7 @@ from hypothesis import strategies as st
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.gateway.conversations import Conversations, Place
-from tooltap.daemon.taps.gateway.exchange import Ended, Exchange, api_of
+from tooltap.daemon.taps.gateway.exchange import PIECE, Ended, Exchange, api_of, decoder
 from tooltap.normalizers.wire.exchange import ExchangeEnd
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.inputs import Direction
@@ -375,17 +378,35 @@ KEYS = [
     "type",
 ]
 KEYS += ["messages", "input", "output", "response", "item", "object", "previous_response_id", "call_id"]
+KEYS += ["tool_use_id", "functionCall", "functionResponse", "args", "thought", "partial_json", "metadata", "user_id"]
 
 plain: st.SearchStrategy[object] = st.sampled_from(
-    [None, True, 0, 1, "assistant", "message", "response", "x", [], {}, [1]]
+    [None, True, 0, 1, "assistant", "message", "response", "tool_use", "tool_result", "text", "x", [], {}, [1]]
 )
 objects = st.dictionaries(st.sampled_from(KEYS), plain, max_size=4)
 nested = st.dictionaries(st.sampled_from(KEYS), plain | objects | st.lists(objects, max_size=2), max_size=4)
-nonsense = st.binary(max_size=60) | nested.map(lambda value: json.dumps(value).encode())
+nonsense = st.binary(max_size=60) | (nested | objects.map(lambda one: around(one))).map(
+    lambda value: json.dumps(value).encode()
+)
+
+
+def around(part: dict[str, object]) -> dict[str, object]:
+    """A part of a message, where the APIs have parts."""
+    parts = [part, {"functionCall": part}, {"functionResponse": part}]
+    return {
+        "type": "message",
+        "content": parts,
+        "content_block": part,
+        "delta": part,
+        "messages": [{"role": "user", "content": parts}, {"role": "assistant", "content": parts}],
+        "contents": [{"role": "user", "parts": parts}, {"role": "model", "parts": parts}],
+        "candidates": [{"content": {"parts": parts}}],
+        "metadata": {"user_id": json.dumps(part)},
+    }
 
 
 @given(
-    path=st.sampled_from(["/chat/completions", "/responses"]),
+    path=st.sampled_from(["/chat/completions", "/responses", "/v1/messages", "/models/m:generateContent"]),
     kind=st.sampled_from(["text/event-stream", "application/json", ""]),
     codings=st.tuples(*[st.sampled_from(["", "gzip", "deflate", "br", "zstd", "x", "br, gzip", ","])] * 2),
     bodies=st.tuples(nonsense, st.lists(nonsense, max_size=4)),
@@ -403,3 +424,41 @@ def test_damaged_exchanges_are_tolerated(
     exchange.finished(4, WHOLE, 0, 0, "")
 
     assert all(not conversation.busy for conversation in streams.conversations._open)
+
+
+ENCODE: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": partial(brotli.compress, quality=1),
+    "zstd": zstandard.ZstdCompressor().compress,
+    "br, gzip": lambda data: gzip.compress(brotli.compress(data, quality=1)),
+}
+
+
+@pytest.mark.parametrize("size", [0, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE, 1_000_003])
+@pytest.mark.parametrize("coding", ENCODE)
+def test_body_is_decoded_whole_in_pieces(coding: str, size: int) -> None:
+    for body in (bytes(size), random.Random(size).randbytes(size)):
+        decode, sent = decoder(coding), ENCODE[coding](body)
+        parts = [sent[start : start + 50_000] for start in range(0, len(sent), 50_000)]
+
+        assert b"".join(piece for part in [*parts, b""] for piece in decode(part)) == body
+
+
+@pytest.mark.parametrize("coding", ENCODE)
+def test_few_bytes_that_decode_to_many_take_no_memory(coding: str) -> None:
+    """The rest of the answer is told as lost."""
+    bomb = ENCODE[coding](bytes(128 * 1024 * 1024))
+    streams = Streams()
+    exchange = streams.exchange()
+    exchange.request_data(1, REQUEST)
+    exchange.response_started(2, 200, "application/json", coding)
+    tracemalloc.start()
+    exchange.response_data(3, bomb)
+    exchange.finished(4, WHOLE, 0, 0, "")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert most < 16 * 1024 * 1024
+    (tap,) = streams.taps
+    assert tap.told[1:] == [("it is too long to be read", len(bomb))]
