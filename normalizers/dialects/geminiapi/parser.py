@@ -2,8 +2,8 @@
 or without the framing of server-sent events.
 
 Learned from Gemini CLI 0.61. The API gives calls no ids; clients may give them ids of their own when they repeat them,
-and else a result is that of the oldest open call of its tool. Gemini CLI puts the context of the session beside the
-first prompt, which is no part of it.
+and else a result is that of the first open call of its tool in the newest answer. Gemini CLI puts the context of the
+session beside the first prompt, which is no part of it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ class GeminiAPI(ExchangeParser):
         name, stated = string(response.get("name")) or UNKNOWN_TOOL, string(response.get("id"))
         call: OpenCall | str | None
         if stated is None:
-            call = next((one for one in self.state.calls.open.values() if one.raw_name == name), None)
+            called = map(self.state.calls.open.get, self.state.called)
+            call = next((one for one in called if one is not None and one.raw_name == name), None)
             call_id = None if call is None else call.wire_id or call.id
         else:
             call = call_id = self.state.aliases.get(stated, stated)

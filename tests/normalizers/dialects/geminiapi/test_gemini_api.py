@@ -125,6 +125,23 @@ def test_result_that_the_client_shortens_later_is_no_other_result() -> None:
     assert [one.text for one in of(Message, found)] == ["Go.", "Done.", "And?"]
 
 
+def test_result_without_an_id_is_of_the_newest_answer() -> None:
+    """The client has answered only one of the two calls of the answer before."""
+    first, second = [call("look", at=1), call("read")], [call("look", at=2)]
+    asked = content("user", "Go.")
+    known = [asked, content("model", *first), content("user", result("read", "x"))]
+    found = read_api(
+        request(asked),
+        chunk(*first, finish="STOP"),
+        request(*known),
+        chunk(*second, finish="STOP", answer="r2"),
+        request(*known, content("model", *second), content("user", result("look", "two"))),
+    )
+
+    expected = [one.call_id for one in of(ToolCall, found)][1:]
+    assert [one.call_id for one in of(ToolResult, found) if one.status == "completed"] == expected
+
+
 def test_context_of_the_session_is_no_prompt() -> None:
     context = "<session_context>\nIt is Monday.\n</session_context>"
     found = read_api(request(content("user", context, "Hi.")))
