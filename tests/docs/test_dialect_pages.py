@@ -26,6 +26,9 @@ def test_every_recorded_dialect_is_curated() -> None:
     assert {example.dialect for example in Fixtures.load(CURATED).examples} == recorded()
 
 
-@pytest.mark.parametrize("dialect", [name for name in builtin() if name != "hooks"])  # which asks, and has no results
+WITHOUT_RESULTS = {"auggie-json": "has only the last answer of a run", "hooks": "asks, and is not answered"}
+
+
+@pytest.mark.parametrize("dialect", sorted(builtin().keys() - WITHOUT_RESULTS.keys()))
 def test_every_dialect_proves_a_tool(dialect: str) -> None:
     assert proofs(FIXTURES / dialect)

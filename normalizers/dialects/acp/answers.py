@@ -18,6 +18,7 @@ from tooltap.normalizers.core.lines import Line
 from tooltap.normalizers.dialects.acp.content import blocks, text_of, texts_of
 from tooltap.normalizers.dialects.acp.inputs import ToolUse, decoded
 from tooltap.normalizers.dialects.acp.sessions import Terminal
+from tooltap.normalizers.dialects.auggie.answers import read_command
 from tooltap.normalizers.dialects.claude.answers import read_answer
 from tooltap.normalizers.dialects.claude.answers import started_task as started_claude_task
 from tooltap.normalizers.dialects.claude.answers import task_end as claude_task_end
@@ -492,22 +493,14 @@ def _read_kimi(name: str, stated: RelayedResult) -> Answer | None:
 
 # -- Auggie ---------------------------------------------------------------------------------------------------------
 
-_RETURN_CODE = ("<return-code>", "</return-code>")
-_OUTPUT = ("<output>", "</output>")
-
 
 def _read_auggie(name: str, stated: RelayedResult) -> Answer | None:
-    """A command: `<return-code>0</return-code><output>…</output>`."""
+    """A command."""
     raw = stated.raw
     output = raw.get("output") if isinstance(raw, dict) else raw
     text = output if isinstance(output, str) and output else stated.text
-    code = between(text, *_RETURN_CODE) if name == "Bash" else None
-    if code is None or len(code) > 20 or not code.strip().isdecimal():
-        return None
-    value: dict[str, Any] = {"exit_code": int(code)}
-    if (printed := between(text, *_OUTPUT)) is not None:
-        value["stdout"] = printed.strip()
-    return Answer(value, stated.status, None if stated.status == "completed" else text)
+    value = read_command(text) if name == "Bash" else None
+    return None if value is None else Answer(value, stated.status, None if stated.status == "completed" else text)
 
 
 _Reader: TypeAlias = Callable[[str, RelayedResult], Answer | None]

@@ -22,7 +22,6 @@ FITTING = {
             "turn completed",
         ],
     ),
-    "auggie": ("claude-stream", ["turn started", "message assistant", "turn completed"]),
     "grok-cli": (
         "kimi-json",
         [

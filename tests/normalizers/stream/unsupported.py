@@ -69,22 +69,6 @@ AMP = UnsupportedAgent(
     ),
 )
 
-AUGGIE = UnsupportedAgent(
-    "Auggie 0.36, `auggie --print --output-format json`",
-    "public tests of readers (0.32 and 0.36)",
-    _json(
-        {"session_id": "7f9c"},
-        {
-            "type": "result",
-            "result": "Fixed.",
-            "is_error": False,
-            "subtype": "success",
-            "num_turns": 3,
-            "request_id": "r",
-        },
-    ),
-)
-
 TRAE = UnsupportedAgent(
     "Trae CLI, `--output-format stream-json`",
     "public tests of a reader, cut from a capture",
@@ -226,7 +210,6 @@ UNSUPPORTED = {
     "amazon-q": AMAZON_Q,
     "amp": AMP,
     "anthropic-api": ANTHROPIC,
-    "auggie": AUGGIE,
     "grok-cli": GROK,
     "kilo": KILO,
     "letta": LETTA,
