@@ -10,18 +10,6 @@ from tooltap.protocol.events import Event, Unparsed
 from tooltap.testing import Line, check_survives, normalize
 
 FITTING = {
-    "amp": (
-        "claude-stream",
-        [
-            "session",
-            "turn started",
-            "message user",
-            "tool-call Bash",
-            "tool-result Bash completed",
-            "message assistant",
-            "turn completed",
-        ],
-    ),
     "grok-cli": (
         "kimi-json",
         [

@@ -34,41 +34,6 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-AMP = UnsupportedAgent(
-    "Amp, `amp -x --stream-json`",
-    "the vendor's SDK (`amp-sdk` on PyPI, its README); captures in public tests of readers",
-    _json(
-        {"session_id": "T-019e47a8-5090-7538-9035-f2fde2685900"},
-        {"type": "system", "subtype": "init", "cwd": "/ws", "tools": ["Bash", "create_file"], "mcp_servers": []},
-        {**_message("user", _text("List the files")), "parent_tool_use_id": None},
-        {
-            **_message(
-                "assistant",
-                {"type": "tool_use", "id": "toolu_01", "name": "Bash", "input": {"cmd": "ls", "cwd": "/ws"}},
-                type="message",
-                stop_reason="tool_use",
-                usage={"input_tokens": 7, "output_tokens": 13, "max_tokens": 300000},
-            ),
-            "parent_tool_use_id": None,
-        },
-        {
-            **_message(
-                "user", {"type": "tool_result", "tool_use_id": "toolu_01", "content": "a\nb\n", "is_error": False}
-            ),
-            "parent_tool_use_id": None,
-        },
-        {**_message("assistant", _text("a and b"), type="message", stop_reason="end_turn"), "parent_tool_use_id": None},
-        {
-            "type": "result",
-            "subtype": "success",
-            "duration_ms": 9,
-            "is_error": False,
-            "num_turns": 2,
-            "result": "a and b",
-        },
-    ),
-)
-
 TRAE = UnsupportedAgent(
     "Trae CLI, `--output-format stream-json`",
     "public tests of a reader, cut from a capture",
@@ -208,7 +173,6 @@ AMAZON_Q = UnsupportedAgent(
 UNSUPPORTED = {
     "aider": AIDER,
     "amazon-q": AMAZON_Q,
-    "amp": AMP,
     "anthropic-api": ANTHROPIC,
     "grok-cli": GROK,
     "kilo": KILO,
