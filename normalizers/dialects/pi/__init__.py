@@ -88,11 +88,12 @@ DIALECTS = (
         "pi-session",
         "parser:PiSession",
         _is_pi_session,
-        reads="Pi's session files",
-        tapped_with="`tooltap serve --follow pi`",
+        reads="Pi's session files, and OpenClaw's of versions before 2026.7.2, which has a database",
+        tapped_with="`tooltap serve --follow pi`, `--follow openclaw`",
         arrives="streams blocks",
         omits="permission requests; the exit code 0",
-        unproven="compaction, branches, entries of extensions, changes of the context by extensions",
+        unproven="compaction, branches, entries of extensions, changes of the context by extensions; "
+        "everything of OpenClaw: shapes from public readers",
     ),
 )
 
@@ -105,5 +106,21 @@ AGENTS = (
         resume=("--session", SESSION),
         fork=("--fork", SESSION),
         store=Store("pi-session", "PI_CODING_AGENT_DIR", ".pi/agent", "sessions", re.compile(r".+\.jsonl")),
+    ),
+    Agent(
+        "openclaw",
+        (),
+        None,
+        product="OpenClaw",
+        fork_of="pi",
+        package="openclaw",
+        store=Store(
+            "pi-session",
+            "OPENCLAW_STATE_DIR",
+            ".openclaw",
+            "agents",
+            re.compile(r"[^/]+/sessions/[^/]+\.jsonl"),
+            beside=re.compile(r"[^/]+/sessions/sessions\.json|[^/]+/agent/[^/]+\.json"),
+        ),
     ),
 )
