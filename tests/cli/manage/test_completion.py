@@ -139,7 +139,7 @@ def complete(*words: str) -> list[str]:
         (["tail", "--tool", "Web"], ["WebFetch", "WebSearch"]),
         (["tail", "--after", ""], ["start", "now"]),
         (["tail", "--provider", "c"], ["claude", "cline", "codex", "continue", "copilot", "cursor"]),
-        (["drift", "--dialect", "a"], ["auto", "acp", "ag-ui", "ai-sdk-ui", "atif"]),
+        (["drift", "--dialect", "au"], ["auto", "auggie-json", "auggie-session"]),
         (["completion", ""], list(SHELLS)),
     ],
 )
