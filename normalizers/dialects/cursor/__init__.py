@@ -1,10 +1,13 @@
-"""Cursor's CLI: Claude Code's lines, with additions of its own."""
+"""Cursor: what its CLI prints, which is Claude Code's lines with additions of its own, and the transcripts that it
+stores."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Prompt
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Prompt, Store
+from tooltap.normalizers.wire.values import record
 
 
 def _is_cursor_stream(value: dict[str, Any]) -> bool:
@@ -23,6 +26,17 @@ def _is_cursor_stream(value: dict[str, Any]) -> bool:
     return False
 
 
+def _is_transcript(value: dict[str, Any]) -> bool:
+    """Rule for `cursor-transcript`, whose lines have nothing but a role and a message."""
+    if value.get("type") == "turn_ended":
+        return "status" in value and value.keys() <= {"error", "status", "type"}
+    return (
+        value.keys() == {"message", "role"}
+        and value["role"] in ("assistant", "user")
+        and record(value["message"]).keys() == {"content"}
+    )
+
+
 PRODUCT = "Cursor"
 
 DIALECTS = (
@@ -37,6 +51,17 @@ DIALECTS = (
         unproven="everything",
         takes_from=("claude-stream",),
     ),
+    Dialect(
+        "cursor-transcript",
+        "transcript:CursorTranscript",
+        _is_transcript,
+        reads="Cursor's transcripts",
+        tapped_with="`tooltap serve --follow cursor-agent`",
+        arrives="streams blocks",
+        omits="reasoning, permission requests, tokens, cost; times, results of tools, whether one failed, the model, "
+        "and which session is a subagent's",
+        unproven="everything: shapes from public readers of these files, 2026.08",
+    ),
 )
 
 AGENTS = (
@@ -47,6 +72,14 @@ AGENTS = (
         answerable=("acp",),
         provider="cursor",
         resume=("--resume", SESSION),
+        store=Store(
+            "cursor-transcript",
+            variable="",
+            home=".cursor",
+            below="projects",
+            files=re.compile(r"[^/]+/agent-transcripts/(?:[^/]+/(?:subagents/)?)?(?P<session>[^/]+)\.jsonl"),
+            beside=re.compile(r"[^/]+/(?!agent-transcripts/).*"),
+        ),
         worktrees=".cursor/worktrees/+/*",
         prompt=Prompt(
             words="all",
