@@ -55,6 +55,7 @@ OF_TABLES: dict[str, tuple[str, ...]] = {
     "normalizers/dialects/hermes/__init__.py": ("fullmatch",),
     "normalizers/dialects/gemini/__init__.py": ("fullmatch",),
     "normalizers/dialects/gptme/__init__.py": ("fullmatch",),
+    "normalizers/dialects/grok/__init__.py": ("fullmatch",),
     "normalizers/dialects/kimi/__init__.py": ("fullmatch",),
     "normalizers/dialects/opencode/__init__.py": ("fullmatch",),
     "normalizers/dialects/openhands/__init__.py": ("fullmatch",),
