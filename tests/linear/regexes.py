@@ -57,6 +57,7 @@ OF_TABLES: dict[str, tuple[str, ...]] = {
     "normalizers/dialects/gptme/__init__.py": ("fullmatch",),
     "normalizers/dialects/grok/__init__.py": ("fullmatch",),
     "normalizers/dialects/kimi/__init__.py": ("fullmatch",),
+    "normalizers/dialects/kiro/__init__.py": ("fullmatch",),
     "normalizers/dialects/opencode/__init__.py": ("fullmatch",),
     "normalizers/dialects/openhands/__init__.py": ("fullmatch",),
     "normalizers/dialects/pi/__init__.py": ("fullmatch",),

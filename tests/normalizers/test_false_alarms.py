@@ -16,6 +16,7 @@ RECORDINGS = [path for path in sorted(FIXTURES.glob("*/*/*.jsonl")) if path.pare
 STATE_REQUESTS = {
     *("acp", "claude-stream", "codex-app-server", "codex-mcp", "hooks", "kimi-json", "opencode-bus", "vibe-json"),
     *("happier-trace", "legacy", "tooltap-trace"),  # what others have recorded of these
+    "kiro-messages",  # stored requests, which the agent's user answers
     "openai-responses",  # approvals of MCP servers' tools, which the client of the model answers
 }
 """Dialects that have requests. The others are printed or stored without a person who is asked."""
