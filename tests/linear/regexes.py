@@ -54,6 +54,7 @@ OF_TABLES: dict[str, tuple[str, ...]] = {
     "normalizers/dialects/droid/__init__.py": ("fullmatch",),
     "normalizers/dialects/hermes/__init__.py": ("fullmatch",),
     "normalizers/dialects/gemini/__init__.py": ("fullmatch",),
+    "normalizers/dialects/goose/__init__.py": ("fullmatch",),
     "normalizers/dialects/gptme/__init__.py": ("fullmatch",),
     "normalizers/dialects/grok/__init__.py": ("fullmatch",),
     "normalizers/dialects/kimi/__init__.py": ("fullmatch",),

@@ -1,42 +1,51 @@
-"""The `goose-json` dialect: the events that Goose prints, each with a message or a piece of one."""
+"""Goose's messages: what it prints, where an event has a message or a piece of one, and what it stores."""
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
+
+import msgspec
 
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import SessionState, State, put
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.tools.names import canonical_name
 from tooltap.normalizers.tools.payload import blocks_text
-from tooltap.normalizers.wire.values import after_epoch, first_string, record, records, string, token_counts
+from tooltap.normalizers.wire.values import (
+    after_epoch,
+    first_string,
+    milliseconds,
+    record,
+    records,
+    string,
+    token_counts,
+    whole,
+)
 from tooltap.protocol.events import Message, Usage
 
 _BUILTIN = "developer__"
 """What Goose puts before the names of its own tools for programming."""
+_CALLS = ("frontendToolRequest", "toolRequest")
 
 
-class GooseJson(Parser):
-    """Events of `goose run --output-format stream-json`.
+MESSAGES = 4_096
+"""Maximum number of stored messages that are remembered; the oldest are dropped."""
 
-    Written after Goose's source (block/goose: `StreamEvent` of its command, and `MessageContent`), without a recording.
-    The pieces of a text come as messages with one id; calls are in messages of the assistant, and their results in
-    messages of the user, each with a status.
+
+class _Goose(Parser):
+    """Messages, written after Goose's source (block/goose: `MessageContent`), without a recording.
+
+    Calls are in messages of the assistant, and their results in messages of the user, each with a status.
     """
 
-    dialect = "goose-json"
     protocol = default_provider = "goose"
-    STATES_END = True
-    SKIPS = frozenset({"empty", "partial", "unchanged"})
-    line = Lines(skip={"notification": "progress"})
     part = Lines(skip={"redactedThinking": "redacted-thinking"})
-    state_type = State
 
-    @line("message", message=dict)
-    def _message(self, value: Line) -> Skip:
-        message, before = value["message"], len(self.items)
+    def read_message(self, message: Line, value: Line) -> Skip:
+        before = len(self.items)
         self.ts = after_epoch(message.get("created")) or self.ts
         parts = records(message.get("content"))
         skips = [self.part.read(self, part, message, line=value) for part in parts]
@@ -46,22 +55,15 @@ class GooseJson(Parser):
 
     @part("text", text=str)
     def _text(self, part: Line, message: Line) -> Skip:
-        if message.get("role") == "user":
-            self.texts.flush()
-            self.ensure_turn()
-            self.emit(Message, role="user", text=part["text"], message_id=string(message.get("id")))
-            return None
-        return self._append("assistant", part["text"], message)
+        return self.say("user" if message.get("role") == "user" else "assistant", part["text"], message)
 
     @part("thinking", thinking=str)
     def _thinking(self, part: Line, message: Line) -> Skip:
-        return self._append("reasoning", part["thinking"], message)
+        return self.say("reasoning", part["thinking"], message)
 
-    def _append(self, role: str, text: str, message: Line) -> Skip:
-        if text:
-            self.ensure_turn()
-            self.texts.append(role, text, message_id=string(message.get("id")))
-        return "partial"
+    def say(self, role: str, text: str, message: Line) -> Skip:
+        """Read a text, or a piece of one."""
+        raise NotImplementedError
 
     @part("image")
     def _image(self, part: Line, message: Line) -> Skip:
@@ -121,6 +123,35 @@ class GooseJson(Parser):
         self.notice("notification", part["msg"], data={"type": part.get("notificationType")})
         return None
 
+
+class GooseJson(_Goose):
+    """The `goose-json` dialect: events of `goose run --output-format stream-json` (`StreamEvent` of its command).
+
+    The pieces of a text come as messages with one id.
+    """
+
+    dialect = "goose-json"
+    STATES_END = True
+    SKIPS = frozenset({"empty", "partial", "unchanged"})
+    line = Lines(skip={"notification": "progress"})
+    state_type = State
+
+    @line("message", message=dict)
+    def _message(self, value: Line) -> Skip:
+        return self.read_message(value["message"], value)
+
+    def say(self, role: str, text: str, message: Line) -> Skip:
+        message_id = string(message.get("id"))
+        if role == "user":
+            self.texts.flush()
+            self.ensure_turn()
+            self.emit(Message, role="user", text=text, message_id=message_id)
+            return None
+        if text:
+            self.ensure_turn()
+            self.texts.append(role, text, message_id=message_id)
+        return "partial"
+
     @line("error")
     def _error(self, value: Line) -> Skip:
         self.ensure_turn()
@@ -135,3 +166,71 @@ class GooseJson(Parser):
         usage = ((Usage, {"scope": "session", **counts}),) if any(counts.values()) else ()
         self.end_turn("completed", before=usage)
         return None
+
+
+class StoredState(SessionState, kw_only=True):
+    title: str | None = None
+    used: tuple[int | None, int | None] = (None, None)
+    """The session's total input and output tokens, as last stated."""
+    known: dict[str, None] = msgspec.field(default_factory=dict)
+    """Digests of the messages that were read. Goose stores them all anew when it shortens a conversation."""
+
+
+class GooseSession(_Goose):
+    """The `goose-session` dialect: a session, from the database (`store.py`) or a file of lines.
+
+    Both have what is stated of the session, and its messages. A turn lasts from a prompt to the answer without a call.
+    """
+
+    dialect = "goose-session"
+    STATES_TIMES = True
+    SKIPS = frozenset({"empty", "repeated", "unchanged"})
+    state_type = StoredState
+    state: StoredState
+
+    def read(self, value: Line) -> Skip:
+        if "working_dir" in value:
+            return self._session(value)
+        content = value.get("content")
+        if not isinstance(content, list):
+            return self.unparsed("unknown-type", value)
+        said = [value.get(key) for key in ("role", "created", "content")]
+        digest = f"{zlib.crc32(msgspec.json.encode(said)):08x}"
+        if digest in self.state.known:
+            return "repeated"
+        put(self.state.known, digest, None, MESSAGES)
+        skip = self.read_message(value, value)
+        calls = any(part.get("type") in _CALLS for part in records(content))
+        if value.get("role") == "assistant" and not calls and self.turn is not None:
+            self.end_turn("completed", ended_by="answer")
+        return None if self.items else skip
+
+    def say(self, role: str, text: str, message: Line) -> Skip:
+        if not text:
+            return "empty"
+        if record(message.get("metadata")).get("userVisible") is False:
+            self.notice("summary", text)
+            return None
+        if role == "user":
+            self.give_up_turns()
+            self.start_turn()
+        self.ensure_turn()
+        message_id = {} if role == "reasoning" else {"message_id": string(message.get("id"))}
+        self.emit_text(role, text, **message_id)
+        return None
+
+    def _session(self, value: Line) -> Skip:
+        state, folder = self.state, string(value.get("working_dir"))
+        title = first_string(value, "name", "description")
+        if state.started is None:
+            self.ts = milliseconds(value.get("created_at")) or self.ts
+            state.cwd, state.title = folder, title
+            self.begin_session(value.get("id"), cwd=folder, title=title)
+        elif title and title != state.title:
+            state.title = title
+            self.update_session({"title": title})
+        used = whole(value.get("accumulated_input_tokens")), whole(value.get("accumulated_output_tokens"))
+        if any(used) and used != state.used:
+            state.used = used
+            self.emit(Usage, scope="session", counter="session", **token_counts(*used))
+        return None if self.items else "unchanged"
