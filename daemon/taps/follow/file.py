@@ -160,7 +160,7 @@ async def open_file(
     reader = root.reader
     head, mtime = await to_thread.run_sync(reader.head, path, limit)
     lines = [head] if is_document(path) else head.split(b"\n")[:-1]
-    if not lines or (is_document(path) and len(head) < limit and not _is_object(head)):
+    if not lines or (is_document(path) and len(head) < limit and not _is_whole(head)):
         return None
     start = await _find_stream(path, lines, root, setting)
     if start is None:
@@ -657,7 +657,7 @@ class FollowedFile:
         info = self._ingest.live.info
         if len(data) > limit:
             await self._ingest.take([LongLine(data[:HEAD_BYTES], len(data))], mtime, keep)
-        elif not (info.lines == info.crc_line > 0 and info.crc == zlib.crc32(data)) and _is_object(data):
+        elif not (info.lines == info.crc_line > 0 and info.crc == zlib.crc32(data)) and _is_whole(data):
             await self._ingest.take([data], mtime, keep)
         return False
 
@@ -670,6 +670,17 @@ def _understood(items: list[Item], stream: str) -> list[Item]:
     """Leave out lines that were not understood, while nothing in the file names a session: such a file is none of a
     session. They count as unparsed all the same."""
     return [one for one in items if not isinstance(one, Produced) or one.kind != "unparsed" or one.session != stream]
+
+
+def _is_whole(data: bytes) -> bool:
+    """Return whether the bytes are one complete document: a JSON object, or a list of some."""
+    if not data.rstrip().endswith((b"}", b"]")):
+        return False
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(value, dict) or (isinstance(value, list) and bool(value) and isinstance(value[0], dict))
 
 
 def _is_object(data: bytes) -> bool:
