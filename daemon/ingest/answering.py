@@ -34,7 +34,7 @@ from tooltap.protocol.events import with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import AnswerRequest, ErrorCode, FrameError, InterruptRequest, SendRequest
 from tooltap.protocol.replies import AnswerResult, SendResult
-from tooltap.traces.recording.secrets import MASK
+from tooltap.traces.recording.secrets import MASK, mask_secrets
 
 Wanted: TypeAlias = AnswerRequest | SendRequest | InterruptRequest
 
@@ -48,6 +48,7 @@ NAME_LENGTH = 300
 """Most characters kept of who sends a request, and how it came."""
 NEWEST = 2**63 - 1
 """After every `seq`, also after those of other daemons that this one does not know yet."""
+MASKED_KEY = "the prompt's key has a secret, and no secret is stored here: choose another key"
 ENDS_READ = 500
 """Latest ends of questions, and latest notices, that are searched for those of a question which is not open."""
 
@@ -261,6 +262,8 @@ class Answering:
         key = request.key if isinstance(request, SendRequest) else None
         if key is not None and (known := next((one for one in live.info.sent.values() if one.key == key), None)):
             return known
+        if key is not None and live.masks and mask_secrets(key.encode()) != key.encode():
+            raise FrameError("refused", MASKED_KEY)
         session = request.session
         if isinstance(request, SendRequest):
             text = request.text

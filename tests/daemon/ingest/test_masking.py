@@ -16,6 +16,7 @@ from tests.daemon.running import Running, Wire, running
 from tests.secrets.shapes import fakes
 from tooltap.daemon.config import load_config
 from tooltap.daemon.ingest import connection
+from tooltap.daemon.ingest.answering import MASKED_KEY
 from tooltap.daemon.ingest.live_stream import MASKED_INPUT
 from tooltap.daemon.ingest.offload import Offload
 from tooltap.protocol.frames import Ingesting
@@ -142,6 +143,18 @@ def test_prompt_is_stored_whole_where_nothing_is_masked(tmp_path: Path, monkeypa
     assert SECRET.encode() in stored_bytes(tmp_path)
     with running(tmp_path) as served, served.connect() as wire:
         assert SECRET in tap.connect(wire).receive()["payload"]["line"]
+
+
+def test_prompt_with_a_secret_in_its_key_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key is stored to know the prompt again; a masked one would be that of other prompts, too."""
+    monkeypatch.setattr(connection, "ANSWER_PATIENCE", 0.05)
+    with running(tmp_path, mask_journal=True) as served, served.connect() as client, served.connect() as wire:
+        tap = idle(wire)
+        client.send("send", id=1, session=SESSION, text="one", key=f"run {SECRET}")
+        assert refusal(client) == ("refused", MASKED_KEY)
+        assert not client.ask("send", session=SESSION, text="two", key="run 2")["delivered"]
+        assert "two" in tap.receive()["payload"]["line"]
+    assert SECRET.encode() not in stored_bytes(tmp_path)
 
 
 @pytest.mark.parametrize("masks", [False, True])
