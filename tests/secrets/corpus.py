@@ -26,6 +26,8 @@ NO_SECRET = re.compile(
 """Matches names of rules that find no secret."""
 _PATTERN = re.compile(r"    pattern: (?:\|-?\n((?:      [^\n]*\n|\n)+)|(\S[^\n]*)\n)")
 _EXAMPLES = re.compile(r"    examples:\n((?:      [^\n]*\n|\n)+)")
+_HOST = re.compile(r"\.(?:com)?$")
+"""Matches a group that is a host, or the beginning of one."""
 _ITEM = re.compile(r"^      - (.*(?:\n(?:        .*)?)*)", re.M)
 
 
@@ -124,5 +126,5 @@ def _secret(rule: PackagedRule, text: str) -> str | None:
         return None
     if "TOKEN" in match.groupdict():
         return match["TOKEN"]
-    # The name of an account stands before its password.
-    return next((group for group in reversed(match.groups()) if group), match[0])
+    # The name of an account stands before its password, and the host after it.
+    return next((group for group in reversed(match.groups()) if group and not _HOST.search(group)), match[0])

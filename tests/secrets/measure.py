@@ -24,8 +24,12 @@ from tooltap.traces.recording.secrets import mask_lines, mask_secrets
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 ENDINGS = {".jsonl", ".ndjson", ".txt", ".log"}
-LEAST_MASKED = 0.95
-MOST_TOUCHED = 0.001
+LEAST_MASKED = 0.97
+MOST_TOUCHED = 0.000_1
+OF_ITS_EXAMPLES = frozenset(
+    ("azure-devops-token", "azure-registry-key", "maxmind-key", "ionic-token", "truenas-key"),
+)
+"""Kinds with rules of ours that were written for examples of the corpus, where its own rules could not be converted."""
 MOST_SECONDS = 2e-9
 """Maximum processor time per byte: 2 µs per kB."""
 BATCH = 65_536
@@ -66,7 +70,11 @@ def masked_of_corpus() -> float:
 def masked_without_own_rules() -> None:
     """Measure secrets of unknown forms: the same examples, without the rules that were made for them."""
     left_out = {_pattern(rule) for rule in packaged_rules()}
-    kept = [rule for rule in rules() if rule.pattern is None or rule.pattern.decode() not in left_out]
+    kept = [
+        rule
+        for rule in rules()
+        if rule.pattern is None or (rule.pattern.decode() not in left_out and rule.kind not in OF_ITS_EXAMPLES)
+    ]
     untaken = {rule.id for rule in packaged_rules() if _pattern(rule) is None}
     literals = [(literal, rule) for rule in kept for literal in rule.literals]
     found = finder([literal for literal, _ in literals]), [rule for _, rule in literals]

@@ -107,6 +107,10 @@ TOKENS = (
     "v1.0-<h24>-<h146>",
     "CCIPAT_<a22>_<h40>",
     "phx_<a43>",
+    "<a76>AZDO<a4>",
+    "<a42>+ACR<a6>",
+    "<a6>_<a29>_mmk",
+    "ion_<a42>",
 )
 """Shapes of tokens that are secrets anywhere."""
 VALUES = (
@@ -185,6 +189,10 @@ VALUES = (
     "NPM_TOKEN=«<g>»",
     '"encryption_key":"«<+43>=»"',
     "«<d10>:AA<w33>» telegram",
+    'apiKey:               "«<h32>»",',
+    "tracking api key: «<h20>»",
+    'ado_pat = "«<b52>»"',
+    '"method":"auth.login_with_api_key", "params": ["«8-<a64>»"]',
 )
 """Shapes of values that are secret because of their names."""
 KEY_NAMES = ("RSA ", "EC ", "OPENSSH ", "", "ENCRYPTED ", "DSA ")

@@ -124,7 +124,7 @@ def _scoped(text: str) -> str:
 def _quotes(text: str) -> str:
     """Allow backslashes before quotes, which may be escaped."""
     pieces: list[str] = []
-    place, within, has_quote = 0, False, False
+    place, within, has_quote, negated = 0, False, False, False
     while place < len(text):
         char = text[place]
         piece = text[place : place + 2] if char == "\\" else char
@@ -138,8 +138,10 @@ def _quotes(text: str) -> str:
                     piece = "\\\\]"
                     if text[place : place + 1] == "?":
                         piece, place = "\\\\]{0,4}", place + 1
+                    elif not negated and text[place : place + 1] not in ("*", "+", "{"):
+                        piece = "\\\\]{1,16}"
         elif piece == "[":
-            within, has_quote = True, False
+            within, has_quote, negated = True, False, text[place : place + 1] == "^"
             if text[place : place + 1] in ("]", "^"):
                 piece += text[place]
                 place += 1

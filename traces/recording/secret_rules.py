@@ -85,7 +85,7 @@ _QUALIFIED = (
 _TAILS = (b'"', b"'", b"\\", b"=", b":", b" ", b"_")
 NAMES: tuple[bytes, ...] = (
     *STRONG,
-    *(one + joint + b"key" for one in _QUALIFIED for joint in (b"", b"_", b"-")),
+    *(one + joint + b"key" for one in _QUALIFIED for joint in (b"", b"_", b"-", b" ")),
     *(
         word + tail
         for word in (b"token", b"credential", b"credentials", b"authkey", b"_auth", b"jwt")
@@ -106,8 +106,8 @@ NAMES: tuple[bytes, ...] = (
 
 _REST = re.compile(rb"([A-Za-z0-9_.-]{0,40}+)(?:[ ](?i:key|token|phrase))?")
 _SIGN = re.compile(
-    rb"(?P<quote>\\*[\"'`])?\]?[ \t]{0,8}"
-    rb"(?P<sign>:=|=>|={1,3}|:|,(?=[ ]{0,2}\\*[\"'])|>|(?<=[A-Za-z0-9])(?=[ ]))[ \t]{0,8}"
+    rb"(?P<quote>\\*[\"'`])?\]?[ \t]{0,32}"
+    rb"(?P<sign>:=|=>|={1,3}|:|,(?=[ ]{0,2}\\*[\"'])|>|(?<=[A-Za-z0-9])(?=[ ]))[ \t]{0,32}"
 )
 _OPENING = re.compile(rb"(\\{0,15})([\"'`])")
 _BARE = re.compile(rb"[^\s\"'`\\,;&<>(){}\[\]|=]{4,4096}={0,3}")
@@ -440,6 +440,19 @@ def _end_of_key(text: bytes, start: int, end: int) -> Span | None:
     return None if before is None or before.end() < MIN_KEY_END else (start - before.end(), start, "private-key")
 
 
+def _from_before(kind: str, before: int, pattern: bytes) -> Look:
+    """Return a lookup for a pattern that begins so many bytes before the literal."""
+    compiled = re.compile(pattern)
+
+    def look(text: bytes, start: int, end: int) -> Span | None:
+        match = compiled.match(text, start - before, end) if start >= before else None
+        if match is None or entropy(match[1]) < LEAST_OF_LENGTH:
+            return None
+        return match.start(1), match.end(1), kind
+
+    return look
+
+
 _KEY_END = re.compile(rb"-----END (?:[A-Z0-9]{2,10} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 MIN_KEY_END = 16
 
@@ -462,6 +475,8 @@ def rules() -> tuple[SecretRule, ...]:
         texts = tuple(Literal(one.lower(), True) if one.islower() else Literal(one, False) for one in literals)
         found.append(SecretRule(kind, texts, _of_pattern(kind, pattern, least), pattern, 1))
     found.append(SecretRule("private-key", (Literal(b"-----END ", False),), _end_of_key, None, 1))
+    for kind, literal, before, pattern in OF_LENGTH:
+        found.append(SecretRule(kind, (literal,), _from_before(kind, before, pattern), pattern, 1))
     for line in table:
         kind, least, exact, literals, pattern = orjson.loads(line)
         texts = tuple(_literal(one, not exact) for one in literals)
@@ -702,7 +717,38 @@ OWN: tuple[tuple[str, tuple[bytes, ...], bytes], ...] = (
         (b".infura.io/v3/", b".alchemyapi.io/v2/", b".alchemy.com/v2/"),
         rb"\.[a-z]+\.(?:io|com)/v\d/([A-Za-z0-9_-]{30,})",
     ),
+    (
+        "truenas-key",
+        (b"login_with_api_key",),
+        rb"login_with_api_key\\*\"(?:[^A-Za-z0-9]|(?<=\\)[nrt]){1,40}params(?:[^A-Za-z0-9]|(?<=\\)[nrt]){1,40}"
+        rb"([0-9]{1,4}-[A-Za-z0-9]{64})(?![A-Za-z0-9])",
+    ),
     ("atlas-token", (b".atlasv1.",), rb"\.atlasv1\.([A-Za-z0-9\-_=]{60,70})"),
 )
 """(kind, literals, pattern). A literal in lower case also matches capitals; group 1 of the pattern, if any, is the
 secret."""
+
+LEAST_OF_LENGTH = 3.3
+OF_LENGTH: tuple[tuple[str, Literal, int, bytes], ...] = (
+    (
+        "azure-devops-token",
+        Literal(b"AZDO", False, b"[A-Za-z0-9]", 4),
+        76,
+        _BEFORE + rb"([A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4,5})(?![A-Za-z0-9])",
+    ),
+    (
+        "azure-registry-key",
+        Literal(b"+ACR", False, b"[A-Za-z0-9]", 6),
+        42,
+        _BEFORE + rb"([A-Za-z0-9+/]{42}\+ACR[A-Za-z0-9]{6})(?![A-Za-z0-9])",
+    ),
+    (
+        "maxmind-key",
+        Literal(b"_mmk", False),
+        36,
+        _BEFORE + rb"([A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk)(?![A-Za-z0-9])",
+    ),
+    ("ionic-token", Literal(b"ion_", False, b"[A-Za-z0-9]", 42), 0, _BEFORE + rb"(ion_[A-Za-z0-9]{42})(?![A-Za-z0-9])"),
+)
+"""Tokens without a telling beginning, of a certain length: (kind, literal with what must follow it, number of bytes
+before the literal, pattern from there). Group 1 of the pattern is the secret."""
