@@ -53,6 +53,11 @@ def replaced(file: Path, kept: Path) -> None:
     shutil.copy(kept, file)
 
 
+def linked(file: Path, kept: Path) -> None:
+    """It gets a second name."""
+    kept.hardlink_to(file)
+
+
 def emptied(file: Path, kept: Path) -> None:
     file.rename(kept)
     file.touch(0o600)
@@ -60,7 +65,7 @@ def emptied(file: Path, kept: Path) -> None:
 
 def overwritten(file: Path, kept: Path) -> None:
     """In place, by a copy from before the daemon was started."""
-    shutil.copyfile(file.with_name("older"), file)
+    shutil.copyfile(file.with_name(f"older-{file.name}"), file)
 
 
 def scrambled(file: Path, kept: Path) -> None:
@@ -118,22 +123,28 @@ def token(change: Change, sentence: str) -> Row:
     return Row("token", change, "programs cannot read the token", sentence)
 
 
+LINKED = [
+    *("journal.db", "journal.db-wal", "journal.db.lock", "journal.db.tip", "journal.db.search", "run/t.sock"),
+    *("trace.jsonl", "token", "logins", "record"),
+]
 ROWS = [
     *(journal(file, change) for file in ("journal.db", "journal.db-wal") for change in (removed, renamed, replaced)),
     journal("journal.db", overwritten, OVERWRITTEN),
-    *(Row("journal.db.lock", change) for change in (removed, renamed)),
-    *(Row("journal.db.tip", change) for change in (removed, renamed)),
+    *(Row("journal.db.lock", change) for change in (removed, renamed, replaced)),
+    *(Row("journal.db.tip", change) for change in (removed, renamed, replaced, emptied, overwritten, truncated)),
     *(Row("run/t.sock", change, "the socket was removed, and is there again") for change in (removed, renamed)),
-    *(index("journal.db.search", change) for change in (removed, renamed, replaced, emptied, truncated)),
+    *(index("journal.db.search", change) for change in (removed, renamed, replaced, emptied, truncated, overwritten)),
     index("journal.db.search-wal", removed),
-    *(trace(change) for change in (removed, renamed, emptied)),
+    *(trace(change) for change in (removed, renamed, replaced, emptied)),
     *(token(change, NO_TOKEN) for change in (removed, renamed)),
+    Row("token", replaced),
     token(emptied, "there is no token in {file}; remove the file to get a new one"),
     *(
         Row("logins", change, "the logins were removed or replaced in use; writing them again")
         for change in (removed, renamed, replaced)
     ),
     *(Row("record", change) for change in (removed, renamed)),
+    *(Row(file, linked) for file in LINKED),
 ]
 
 
@@ -216,7 +227,8 @@ def test_row(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = tmp_path / "kept"
     with browsed(tmp_path):
         pass
-    shutil.copyfile(tmp_path / "journal.db", tmp_path / "older")
+    for one in tmp_path.glob("journal.db*"):
+        shutil.copyfile(one, tmp_path / f"older-{one.name}")
     with capture_logs() as log, browsed(tmp_path, files_period=0.05) as (daemon, browser):
         login = browser.log_in()
         assert publish(daemon, "word before") == ""

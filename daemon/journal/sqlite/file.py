@@ -83,13 +83,15 @@ class JournalLock:
             raise
 
     def release(self) -> None:
+        with suppress(OSError):
+            _is_lost(self._name, self._descriptor)
         os.close(self._descriptor)
 
     def renew(self) -> str:
         """Lock the file again if it was removed. Returns why that is not possible, in one sentence; empty if the
         journal is locked."""
         try:
-            if _identity(self._name) == _identity(self._descriptor):
+            if not _is_lost(self._name, self._descriptor):
                 return ""
         except OSError:  # the disk does not say whether it was removed
             return ""
@@ -248,6 +250,18 @@ def _identity(file: str | int) -> tuple[int, int] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_dev, status.st_ino
+
+
+def _is_lost(name: str, descriptor: int) -> bool:
+    """Whether the name of an open file leads to another one, or to none. If the file has a second name, the first one
+    is removed: the next daemon opens no such file, and whoever copied the folder by links wants what was there then.
+    Raises `OSError`."""
+    if _identity(name) != _identity(descriptor):
+        return True
+    if os.fstat(descriptor).st_nlink < 2:
+        return False
+    os.unlink(name)
+    return True
 
 
 def connect(path: Path, durability: Durability) -> sqlite3.Connection:
@@ -602,6 +616,7 @@ class HighWaterFile:
         """Raises `OSError`."""
         place = high_water_path(path)
         self._place = str(place)
+        self._one_at_a_time = threading.Lock()
         try:
             self._descriptor = open_own(place, os.O_RDWR | os.O_CREAT)
         except NotOursError as error:
@@ -612,16 +627,30 @@ class HighWaterFile:
 
     def write(self, mark: HighWater) -> None:
         """Raises `OSError`."""
-        if _identity(self._place) != _identity(self._descriptor):  # it was removed
+        text = f"{mark.journal} {mark.transactions} {mark.next_seq} {mark.expired}"
+        line = f"{text} {crc32(text.encode()):08x}\n"
+        with self._one_at_a_time:
+            self._put(line.encode().ljust(LENGTH, b" "))
+
+    def keep(self) -> None:
+        """Make the file again if it was removed or replaced, or has a second name. Raises `OSError`."""
+        with self._one_at_a_time:
+            if self._descriptor >= 0 and _is_lost(self._place, self._descriptor):
+                self._put(os.pread(self._descriptor, LENGTH, 0))
+
+    def _put(self, line: bytes) -> None:
+        if _is_lost(self._place, self._descriptor):
             descriptor = open_own(self._place, os.O_RDWR | os.O_CREAT)
             os.close(self._descriptor)
             self._descriptor = descriptor
-        text = f"{mark.journal} {mark.transactions} {mark.next_seq} {mark.expired}"
-        line = f"{text} {crc32(text.encode()):08x}\n"
-        os.pwrite(self._descriptor, line.encode().ljust(LENGTH, b" "), 0)
+        os.pwrite(self._descriptor, line, 0)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        with suppress(OSError):
+            self.keep()
+        with self._one_at_a_time:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 # -- the result of the last scrub -------------------------------------------------------------------------------------

@@ -145,6 +145,7 @@ class SqliteJournal(Journal):
         self._stamped, self._stamped_after = clock(), 0
         """When the file was stamped last, and the number of transactions then."""
         self._trouble = Trouble(_log, "nothing can be stored in the journal", "the journal's files are back")
+        self._mark = mark
         self._writer = Writer(connection, loop, self._report, opened, mark, damages, self._files)
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="journal-reader")
         self._readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
@@ -213,6 +214,8 @@ class SqliteJournal(Journal):
         return self._files.problem()
 
     def check_files(self) -> None:
+        with suppress(OSError):  # a commit says what is wrong with it
+            self._mark.keep()
         if problem := self.problem:
             self._trouble.begin(problem)
         else:
