@@ -109,13 +109,47 @@ def test_second_daemon_on_a_link_to_a_journal_ends(tmp_path: Path) -> None:
             assert f"is used by another daemon (pid {first.process.pid})" in second.sentence
 
 
+@pytest.mark.parametrize("kind", ["link to the folder", "bound folder", "link to the file", "other name of the file"])
+def test_next_daemon_opens_the_journal_under_another_name(tmp_path: Path, kind: str) -> None:
+    """A name that leads to the same lock, as one in other letters does on a Mac, and one that leads to another lock."""
+    folder, other = tmp_path / "folder", tmp_path / "other"
+    folder.mkdir()
+    journal, within = other / "journal.db", ()
+    with DaemonProcess(tmp_path, journal=folder / "journal.db", **PATIENT).wait_ready() as first:
+        with first.connect() as publisher:
+            publisher.write(INGEST + LINE)
+            publisher.until("ack")
+        first.process.terminate()
+        assert first.wait() == 0
+    if kind == "link to the folder":
+        other.symlink_to(folder)
+    else:
+        other.mkdir()
+    if kind == "bound folder":
+        require_machines()
+        within = (*PRIVATE, "sh", "-c", BIND, str(folder), str(other))
+    elif kind == "link to the file":
+        journal.symlink_to(folder / "journal.db")
+    elif kind == "other name of the file":
+        journal.hardlink_to(folder / "journal.db")
+    with (
+        DaemonProcess(tmp_path / "b", journal=journal, within=within).wait_ready() as second,
+        second.connect() as publisher,
+    ):
+        publisher.write(INGEST)
+        assert publisher.until("ingesting")[-1]["lines"] == 1
+
+
+BIND = 'mount --bind "$0" "$1"; shift; exec "$@"'
+
+
 def test_second_daemon_on_a_journal_in_a_bound_folder_ends(tmp_path: Path) -> None:
     """The folder is bound to another place in a namespace of mounts that ends with the second daemon."""
     require_machines()
     folder, bound = tmp_path / "folder", tmp_path / "bound"
     folder.mkdir()
     bound.mkdir()
-    bind = (*PRIVATE, "sh", "-c", 'mount --bind "$0" "$1"; shift; exec "$@"')
+    bind = (*PRIVATE, "sh", "-c", BIND)
     with (
         DaemonProcess(tmp_path, journal=folder / "journal.db").wait_ready() as first,
         DaemonProcess(tmp_path / "b", journal=bound / "journal.db", within=[*bind, str(folder), str(bound)]) as second,

@@ -388,11 +388,16 @@ def create_or_check(path: Path, durability: Durability) -> sqlite3.Connection:
 
 def _claim(connection: sqlite3.Connection, path: Path) -> None:
     """Record where the journal is, in the file itself. Raises `JournalError` if a daemon has opened the file under
-    another of its names, which has another lock and another log."""
+    another of its names, which has another lock and another log. In a folder that is mounted twice, or where case does
+    not matter, another name has the same ones."""
     known = verified_meta(connection, PLACE)
     if known == str(path):
         return
-    if isinstance(known, str) and _identity(known) == _identity(str(path)):
+    if (
+        isinstance(known, str)
+        and _identity(known) == _identity(str(path))
+        and _identity(f"{known}.lock") != _identity(f"{path}.lock")  # else it is ours, by another name of it
+    ):
         try:
             os.close(lock_own(f"{known}.lock"))
         except LockedError as error:
