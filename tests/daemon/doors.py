@@ -226,7 +226,7 @@ def client(daemon: Running, browser: Browser, wanted: Filter) -> Taken:
     return taken
 
 
-_NOTE = re.compile(r"[Ee]vents? ([\d,]+)(?: to ([\d,]+))? (?:is|are) damaged")
+_NOTE = re.compile(r"[Ee]vents? ([\d,]+)(?: to ([\d,]+))? (?:is|are) (?:damaged|gone)")
 
 
 def _noted(text: str) -> list[tuple[int, int]]:
@@ -237,6 +237,40 @@ def _noted(text: str) -> list[tuple[int, int]]:
 def session_page(daemon: Running, browser: Browser, wanted: Filter) -> Taken:
     html = _file(browser, "/sessions/one?kind=message")
     return Taken({int(seq): None for seq in re.findall(r'id="e(\d+)"', html)}, _noted(html))
+
+
+def live_cards(daemon: Running, browser: Browser, wanted: Filter) -> Taken:
+    """What an open page gets: cards, of which each has its number."""
+    with browser.stream(f"/live?after=start{_query(wanted)}") as stream:
+        messages = list(stream.until("live"))
+    cards = [int(one.id) for one in messages if one.event == "card" and one.id]
+    gaps = [(one.json["from"], one.json["to"]) for one in messages if one.event == "gap"]
+    return Taken(dict.fromkeys(cards), gaps)
+
+
+def tail(daemon: Running, browser: Browser, wanted: Filter) -> Taken:
+    words = [f"--{key}={value}" for key, values in _as_json(wanted).items() for value in values]
+    return _printed("tail", "--after", "start", "--no-follow", "--mode", "json", *words, daemon=daemon)
+
+
+def show(daemon: Running, browser: Browser, wanted: Filter) -> Taken:
+    return _printed("show", "one", "--json", daemon=daemon)
+
+
+def journal_export(daemon: Running, browser: Browser, wanted: Filter) -> Taken:
+    return _printed("journal", "export", "--no-redact", "--journal", daemon.stats()["journal"]["path"])
+
+
+def _printed(*words: str, daemon: Running | None = None) -> Taken:
+    """What a command prints: event lines, and gaps among them or as warnings."""
+    done = here(*words, *([] if daemon is None else ["--socket", daemon.path]))
+    warnings = _noted(done.stderr.decode())
+    if done.returncode and not warnings:
+        raise DoorRefusedError(done.stderr.decode())
+    # The log of the daemon of this process is there, too.
+    lines = [one for one in done.stdout.splitlines() if one.startswith(b"{")]
+    taken = lines_taken(map(json.loads, lines))
+    return taken._replace(gaps=[*taken.gaps, *warnings])
 
 
 def exported(daemon: Running, browser: Browser, wanted: Filter) -> Taken:
@@ -301,6 +335,11 @@ DOORS = [
     Door("Python client", client),
     Door("Python client, session", client, ONE_SESSION),
     Door("page of a session", session_page, MESSAGES),
+    Door("live cards of a page, kind", live_cards, FILTERS["kind not in the index"]),
+    Door("tooltap tail", tail),
+    Door("tooltap tail, kind", tail, ONE_KIND),
+    Door("tooltap show", show, ONE_SESSION),
+    Door("tooltap journal export", journal_export),
     Door("tooltap export", exported, MESSAGES),
     Door("download as Markdown", downloaded, MESSAGES),
     Door("download as HTML", downloaded_html, MESSAGES),

@@ -23,6 +23,7 @@ from tests.daemon.doors import (
     fill_journal,
     flip,
     merged,
+    show,
     swap,
     try_door,
     typescript_doors,
@@ -58,7 +59,8 @@ def test_intact_journal_has_no_gap(whole: Whole, tmp_path: Path, door: Door) -> 
 @pytest.mark.parametrize("kind", ["the first rows", "a range"])
 def test_deleted_rows(whole: Whole, tmp_path: Path, door: Door, kind: str) -> None:
     DAMAGES[kind].make(whole.folder, tmp_path / "damaged")
-    assert try_door(door, whole.events, tmp_path / "damaged", DAMAGES[kind].lost) == "gaps"
+    before = door.take == show and kind == "the first rows"  # they are before the session
+    assert try_door(door, whole.events, tmp_path / "damaged", DAMAGES[kind].lost) == ("whole" if before else "gaps")
 
 
 @by_name
