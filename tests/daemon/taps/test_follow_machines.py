@@ -261,6 +261,29 @@ def test_folders_written_last_are_live_though_there_are_too_many(tmp_path: Path)
     assert [one["event"] for one in daemon.problems if one["area"] == "follow"] == ["cannot be followed"]
 
 
+@pytest.mark.lab
+@pytest.mark.timeout(600)
+def test_sessions_written_last_are_live_among_100000_folders(tmp_path: Path) -> None:
+    """Within two seconds, also in a new folder; and doctor says what comes later."""
+    require_machines()
+    with few_watches(400, tmp_path) as (machine, limit):
+        for number in range(100_000):
+            machine.seen(machine.store / f"-p{number}").mkdir(parents=True)
+        path = machine.store / "-p99999" / "last.jsonl"
+        machine.write(path)
+        with machine.following(**{"follow.poll_share": 1e-9}) as daemon:
+            daemon.until_read(path)
+            daemon.until(lambda found: bool(found["following"]["unwatched"]))
+            for changed in (path, path.with_name("new.jsonl"), machine.store / "-new" / "a.jsonl"):
+                is_new = changed != path
+                machine.write(changed, 3 if is_new else 2, changed.stem)
+                began = time.monotonic()
+                daemon.until_read(changed, 3 if is_new else 5)
+                assert time.monotonic() - began < 2
+            [problem] = [one for one in machine.doctor(daemon) if one["level"] == "problem"]
+    assert problem["text"].endswith(f"the limit of watches is reached ({limit})")
+
+
 # -- file systems that report nothing ---------------------------------------------------------------------------------
 
 
