@@ -34,13 +34,14 @@ def publish_recording(chunks: Chunks, options: StreamOptions, socket: Path | Non
     stream of its own. Raises `ConnectError`, `DaemonError`, and what `chunks` raises.
     """
     try:
-        return _publish(chunks(), options, socket, changed)
+        return publish_once(chunks(), options, socket, changed)
     except OtherInputError:
         other = f"{options.stream}~{_fingerprint(chunks())}"
-        return _publish(chunks(), options._replace(stream=other), socket, changed)
+        return publish_once(chunks(), options._replace(stream=other), socket, changed)
 
 
-def _publish(chunks: Iterable[bytes], options: StreamOptions, socket: Path | None, changed: int | None) -> Done:
+def publish_once(chunks: Iterable[bytes], options: StreamOptions, socket: Path | None, changed: int | None) -> Done:
+    """As `publish_recording`, but raises `OtherInputError` if the daemon knows another input under this stream id."""
     outbox = Outbox(max_bytes=sys.maxsize)
     delivery = BackgroundDelivery(outbox, options, socket, patience=PATIENCE)
     recording = Recording()

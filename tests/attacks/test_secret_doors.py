@@ -90,6 +90,7 @@ OTHER_COMMANDS = {
     "answer": ANSWERS,
     "send": ANSWERS,
     "mcp": HERE + "test_model_that_shows_a_file_and_readers_see_none",
+    "ingest": "tests/attacks/test_acp_store.py::test_secret_in_a_refusal_is_masked",
     "resume": "prints a command with the id of a session",
     "watch": "waits for a person; it prints what `waiting` and `sessions` show",
     "top": "needs a terminal; it shows titles, as `sessions` does",
@@ -102,7 +103,7 @@ OTHER_COMMANDS = {
     **dict.fromkeys(("normalize", "replay", "baseline", "drift", "fixtures", "dialect", "learn"), RECORDING),
     **dict.fromkeys(
         (
-            *("up", "demo", "serve", "attach", "ingest", "config", "follow", "doctor", "service", "schema", "hooks"),
+            *("up", "demo", "serve", "attach", "config", "follow", "doctor", "service", "schema", "hooks"),
             *("away", "completion"),
         ),
         WRITES,
@@ -443,6 +444,7 @@ OUTBOUND = {
     "daemon/taps/app_server.py": "talks to the agent's own server",
     "daemon/taps/gateway/conversations.py": "forwards an agent's own requests",
     "daemon/taps/gateway/server.py": "forwards an agent's own requests",
+    "daemon/taps/acp_store.py": OWN,
     "daemon/taps/child.py": OWN,
     "daemon/taps/follow/pool.py": "runs workers of ours",
     "daemon/system/commands.py": "runs commands for others, which are here",

@@ -33,4 +33,14 @@ DIALECTS = (
         " search tools, Copilot no picture that it reads",
         unproven="v2 and unstable updates, elicitations, terminals run by the client; other agents than the recorded",
     ),
+    Dialect(
+        "acp-stored",
+        "stored:AcpStored",
+        lambda line: line.get("acp") in ("session", "update"),
+        reads="what an ACP agent repeats of its stored sessions",
+        tapped_with="`tooltap ingest --acp -- AGENT`",
+        arrives="streams blocks",
+        omits="permission requests, tokens, cost; times, the model, how a turn ended, what the model saw",
+        unproven="everything: the shape is that of `acp`; OpenCode 1.18 was read with it",
+    ),
 )

@@ -164,10 +164,7 @@ class Acp(Parser):
         params = record(value.get("params"))
         self.sessions.enter(params.get("sessionId"))
         if method == "session/update":
-            update = record(params.get("update"))
-            if "_meta" in update:
-                self.enter_agent(update["_meta"])
-            return self.update.read(self, update, line=value)
+            return self.read_update(record(params.get("update")), value)
         key = ""
         if "id" in value:
             key = f"{AGENT if is_agents else CLIENT}:{_id_of(value['id'])}"
@@ -180,6 +177,12 @@ class Acp(Parser):
             self.extensions.append(method)
             return "extension"
         return self.request.read(self, params, key, kind=method, line=value)
+
+    def read_update(self, update: Line, line: Line) -> Skip:
+        """Read what a `session/update` says of the session that was entered."""
+        if "_meta" in update:
+            self.enter_agent(update["_meta"])
+        return self.update.read(self, update, line=line)
 
     def enter_agent(self, meta: Any) -> None:
         """Set the line's scope to the subagent that a vendor's part of an update states."""

@@ -44,6 +44,7 @@ MAY = {
     "daemon/system/logs.py": ({"sys.stderr", "structlog"}, "writes the log, whose fields it makes harmless"),
     "daemon/system/loop.py": ({"/proc/self/fd/2"}, "writes where the code of tooltap is, when all else hangs"),
     "daemon/system/workers.py": ({"sys.unraisablehook"}, "ends a process whose end the interpreter would ignore"),
+    "daemon/taps/acp_store.py": ({"subprocess.Popen"}, "leaves standard error to the agent, as `run` does"),
     "daemon/taps/child.py": (
         {"subprocess.Popen", "/dev/tty"},
         "passes on what an agent prints, of which nothing is changed, and reads who is at the terminal",
