@@ -72,6 +72,12 @@ def tools(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[s
     return _starting_with(incomplete, KNOWN_TOOLS)
 
 
+def formats(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from tooltap.daemon.export.formats import names
+
+    return _starting_with(incomplete, names())
+
+
 def cursors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     return _starting_with(incomplete, ["start", "now"])
 

@@ -1,4 +1,4 @@
-"""`tooltap export`: writes sessions as self-contained HTML pages, or as Markdown."""
+"""`tooltap export`: writes sessions as files: self-contained HTML pages, Markdown, and formats of other programs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Self
 
 import click
 
+from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import run_client, socket_option, wait_option
+from tooltap.cli.common.filters import agent_option, project_option, time_options
 from tooltap.cli.common.masking import Masking, redact_options
 from tooltap.cli.common.printing import at_terminal, binary_output, progress, say, warn
 from tooltap.cli.common.recordings import (
@@ -29,7 +31,14 @@ from tooltap.cli.common.recordings import (
     unique,
     worker_errors,
 )
-from tooltap.cli.read.sessions import AmbiguousSessionError, UnknownSessionError, find_session
+from tooltap.cli.read.sessions import (
+    EVERY,
+    AmbiguousSessionError,
+    UnknownSessionError,
+    find_projects,
+    find_session,
+    list_sessions,
+)
 from tooltap.daemon.formats import counted
 
 if TYPE_CHECKING:
@@ -50,13 +59,24 @@ PER_PAGE = 1 << 20
     examples=(
         "tooltap export 0d3f --html -o session.html",
         "tooltap export last --markdown -o session.md",
+        "tooltap export --format jsonl --agent codex --since 7d -o sessions",
         "tooltap export --html codex.jsonl > session.html",
         "tooltap export --html recordings/ -o pages",
     ),
 )
-@click.argument("sources", nargs=-1, required=True, metavar="SESSION|PATH...")
-@click.option("--html", "form", flag_value="html", help="Write self-contained HTML pages.")
-@click.option("--markdown", "form", flag_value="md", help="Write Markdown, with long inputs and outputs shortened.")
+@click.argument("sources", nargs=-1, metavar="[SESSION|PATH]...")
+@click.option(
+    "--format",
+    "form",
+    metavar="FORMAT",
+    shell_complete=completion.formats,
+    help="Write this format: html, markdown, jsonl, or one of another package.",
+)
+@click.option("--html", "form", flag_value="html", help="Short for --format html.")
+@click.option("--markdown", "form", flag_value="markdown", help="Short for --format markdown.")
+@agent_option(help="All sessions of this agent.")
+@project_option("All sessions in this directory, or in directories with this name.")
+@time_options("All sessions active at this time or later", "All sessions begun before this time")
 @click.option(
     "-o",
     "--output",
@@ -97,6 +117,10 @@ def command(
     context: click.Context,
     sources: tuple[str, ...],
     form: str | None,
+    agent: tuple[str, ...],
+    project: tuple[str, ...],
+    since: int | None,
+    until: int | None,
     output: Path | None,
     level: Any,
     max_body: int,
@@ -109,11 +133,14 @@ def command(
 ) -> None:
     """Write a session as a page that opens in any browser, or as Markdown.
 
-    The page needs neither a daemon nor a network, and contains no script. In Markdown, turns are headings, prompts are
-    quotes, and each call is a line with its shortened input and output. SESSION is a session's id, the
-    beginning of it, words of its title, or "last". PATH is a recording of an agent's lines, or events as "tooltap
-    normalize" prints them ("-" is standard input), or a folder of .jsonl files; reading them needs no daemon. The page
-    is written to standard output, and the pages of several sessions to a folder.
+    FORMAT is html, markdown, jsonl (an event per line), or one that another package adds. The HTML page needs neither
+    a daemon nor a network, and contains no script. In Markdown, turns are headings, prompts are quotes, and each call
+    is a line with its shortened input and output.
+
+    SESSION is a session's id, the beginning of it, words of its title, or "last". PATH is a recording of an agent's
+    lines, or events as "tooltap normalize" prints them ("-" is standard input), or a folder of .jsonl files; reading
+    them needs no daemon. Without either, --agent, --project, --since and --until say which sessions are written. One
+    file is written to standard output, and several to a folder.
 
     Secrets are masked, because you may share the page, and a sentence says how many. --preview lists them first.
     --anonymous also replaces home folders, your name and your computer's, and e-mail addresses, by ~, user-1, host-1
@@ -122,15 +149,25 @@ def command(
     \b
         tooltap export --html 5a0c1f4e -o session.html
     """
+    from tooltap.daemon.export.formats import FormatError, exporter_class
+
     if form is None:
-        raise click.UsageError("choose a format: --html or --markdown")
+        raise click.UsageError("choose a format: --html, --markdown or --format FORMAT")
+    try:
+        ending = exporter_class(form).ENDING
+    except FormatError as error:
+        raise click.UsageError(str(error)) from None
+    stated = {"provider": agent, "since": since, "until": until, "project": project}
+    filters = {key: value for key, value in stated.items() if value not in ((), None)}
+    if bool(filters) == bool(sources):
+        raise click.UsageError("name sessions or files, or choose sessions by --agent, --project, --since or --until")
     if no_redact and preview:
         raise click.UsageError("--preview and --no-redact exclude each other: choose one")
     if output is None and at_terminal() and not preview:
         raise click.UsageError("standard output is a terminal: name a file with -o FILE")
     options = _Options(form, level, (max_body, max_bodies), not no_redact, preview, anonymous, socket)
     write = partial(_write_page, options=options)
-    pages = _pages(sources, socket)
+    pages = _pages(sources, socket) if sources else _chosen_pages(filters, socket)
     if preview:
         for page in pages:
             write(page)
@@ -144,7 +181,7 @@ def command(
     if output is None or output.is_file():
         raise click.UsageError("several pages need a folder: name it with -o FOLDER")
     output.mkdir(parents=True, exist_ok=True)
-    context.exit(_write_all(pages, output, form, write, 1 if STDIN in sources else jobs))
+    context.exit(_write_all(pages, output, ending, write, 1 if STDIN in sources else jobs))
 
 
 class _Page(NamedTuple):
@@ -160,7 +197,7 @@ class _Page(NamedTuple):
 
 class _Options(NamedTuple):
     form: str
-    """`html` or `md`; also the suffix of the files."""
+    """Name of the format."""
     level: Any
     limits: tuple[int, int]
     """Maximum bytes of one output body in the page, and of all together."""
@@ -181,6 +218,15 @@ def _pages(sources: tuple[str, ...], socket: Path | None) -> list[_Page]:
     return pages
 
 
+def _chosen_pages(filters: dict[str, Any], socket: Path | None) -> list[_Page]:
+    if "project" in filters:
+        filters = {**filters, "project": find_projects(socket, filters["project"])}
+    pages = [_Page(row["session"], row) for row in list_sessions(socket, EVERY, **filters)]
+    if not pages:
+        raise click.ClickException("the journal has no such sessions")
+    return pages
+
+
 def _session_page(socket: Path | None, wanted: str) -> _Page:
     try:
         return _Page(wanted, find_session(socket, wanted))
@@ -188,7 +234,7 @@ def _session_page(socket: Path | None, wanted: str) -> _Page:
         return _Page(wanted, None, error.message)
 
 
-def _write_all(pages: list[_Page], folder: Path, form: str, write: Callable[[_Page], str | None], jobs: int) -> int:
+def _write_all(pages: list[_Page], folder: Path, ending: str, write: Callable[[_Page], str | None], jobs: int) -> int:
     """Write each page to the folder, and return the exit code."""
     from tooltap.daemon.taps.stream_ids import stream_name
 
@@ -196,7 +242,7 @@ def _write_all(pages: list[_Page], folder: Path, form: str, write: Callable[[_Pa
     placed = []
     for page in pages:
         name = stream_name(page.source) if page.session is None else stream_name(f"{page.session['session']}.html")
-        placed.append(page._replace(path=folder / f"{unique(name, taken)}.{form}"))
+        placed.append(page._replace(path=folder / f"{unique(name, taken)}.{ending}"))
     weights = list(map(_weigh, placed))
     code = 0
     with (
@@ -230,13 +276,14 @@ def _try(write: Callable[[_Page], str | None], page: _Page) -> Iterator[tuple[bo
 def _write_page(page: _Page, *, options: _Options) -> str | None:
     """Return a remark about the page. Raises `click.ClickException`."""
     from tooltap.daemon.export.anonymity import Anonymizer
+    from tooltap.daemon.export.formats import exporter_class
     from tooltap.daemon.export.redaction import masked_title, remarks
     from tooltap.daemon.export.source import Bodies, FileSource
     from tooltap.daemon.taps.stream_ids import stream_name
 
     if page.problem is not None:
         raise click.ClickException(page.problem)
-    bodies = Bodies(*(options.limits if options.form == "html" else (0, 0)))
+    bodies = Bodies(*(options.limits if exporter_class(options.form).HAS_BODIES else (0, 0)))
     what = page.source if page.session is None else page.session["session"]
     masking = Masking(options.redact, partial(_show, what) if options.preview else None)
     mask_title = partial(masking.mask, where="title")
@@ -305,12 +352,13 @@ async def _learn_names(names: Anonymizer, session: str, socket: Path | None) -> 
 
 
 def _exported(title: str, options: _Options, bodies: Bodies) -> Exporter:
-    from tooltap.daemon.export.html import ExportedPage
-    from tooltap.daemon.export.markdown import MarkdownPage
+    from tooltap.daemon.export.formats import exporter_class
 
-    if options.form == "md":
-        return MarkdownPage(title, bodies=bodies)
-    return ExportedPage(title, level=options.level, bodies=bodies)
+    if options.form == "html":
+        from tooltap.daemon.export.html import ExportedPage
+
+        return ExportedPage(title, level=options.level, bodies=bodies)
+    return exporter_class(options.form)(title, bodies=bodies)
 
 
 def _show(what: str, sentence: str) -> None:
@@ -336,7 +384,7 @@ class _OutputFile:
         with self._sentences():
             self._opened.__exit__(kind, error, trace)
 
-    def write(self, html: str) -> None:
+    def write(self, text: str) -> None:
         from tooltap.traces.recording.whole_file import whole_file
 
         with self._sentences():
@@ -350,13 +398,14 @@ class _OutputFile:
                 )
             if self._discards:
                 return
-            self._file.write(html.encode())
+            self._file.write(text.encode())
 
     def finish(self, page: Exporter, *remarks: str, if_empty: str) -> None:
         """Write the end of the page. `if_empty`: the error message if there is nothing to write."""
         if self._file is None:
             raise click.ClickException(if_empty)
-        self.write(page.end(*remarks))
+        for part in page.end(*remarks):
+            self.write(part)
         with self._sentences():
             self._file.flush()
 

@@ -3,7 +3,7 @@
     page = ExportedPage(title, level="summary", bodies=Bodies(1 << 20, 64 << 20))
     for event in events:
         write(page.add(event))
-    write(page.end())
+    write("".join(page.end()))
 
 What a level hides can be unfolded without a script. The file is written while events are added. Memory holds only the
 last cards, which may still receive results and children; an event of a call that is already written becomes a card of
@@ -16,10 +16,10 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from jinja2 import Environment
@@ -48,7 +48,10 @@ STYLES = (("tokens.css", "cards.css", "content.css", "session.css", "minimap.css
 class ExportedPage:
     """Writes events as an HTML file, in parts. `level`: how much of a card is open at first."""
 
-    def __init__(self, title: str, *, level: Level, bodies: Bodies) -> None:
+    ENDING: ClassVar = "html"
+    HAS_BODIES: ClassVar = True
+
+    def __init__(self, title: str, *, bodies: Bodies, level: Level = "summary") -> None:
         self._title = title
         self._level = level
         self._bodies = bodies
@@ -82,8 +85,8 @@ class ExportedPage:
             return ""
         return str(self._written(0, 0) + note)
 
-    def end(self, *remarks: str) -> str:
-        """Return the rest of the HTML. Without events there is no page. `remarks`: remarks on the file."""
+    def end(self, *remarks: str) -> Iterator[str]:
+        """Yield the rest of the HTML. Without events there is no page. `remarks`: remarks on the file."""
         end = _template(
             "export_end.html",
             events=self._events,
@@ -92,7 +95,7 @@ class ExportedPage:
             minimap=self._overview.minimap(),
             outline=self._overview.outline(),
         )
-        return str(self._written(0, 0) + end)
+        yield str(self._written(0, 0) + end)
 
     def _begin(self, event: AnyEvent) -> Markup:
         style = _style()

@@ -4,7 +4,7 @@ stay as they are, each call is a line with its shortened input and output below 
     page = MarkdownPage(title)
     for event in events:
         write(page.add(event, {}))
-    write(page.end())
+    write("".join(page.end()))
 
 A call is written together with its result, so it waits for the result, and whatever follows the call waits with it, up
 to a limit. Output bodies and images are named, but not included.
@@ -13,8 +13,9 @@ to a limit. Output bodies and images are named, but not included.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import msgspec
 
@@ -56,6 +57,9 @@ class _Entry:
 
 
 class MarkdownPage:
+    ENDING: ClassVar = "md"
+    HAS_BODIES: ClassVar = False
+
     def __init__(self, title: str, *, bodies: Bodies) -> None:
         self._title = title
         self._bodies = bodies
@@ -84,13 +88,13 @@ class MarkdownPage:
             return ""
         return self._written(0) + note
 
-    def end(self, *remarks: str) -> str:
-        """Return the rest of the Markdown. Without events there is no file. `remarks`: remarks on the file."""
+    def end(self, *remarks: str) -> Iterator[str]:
+        """Yield the rest of the Markdown. Without events there is no file. `remarks`: remarks on the file."""
         left_out = counted(self._bodies.left_out, "image or long output is", "images and long outputs are")
         sentences = [f"{counted(self._events, 'event')}, exported by tooltap. Times are UTC.", *remarks]
         if self._bodies.left_out:
             sentences.append(f"{left_out} left out.")
-        return self._written(0) + "---\n\n" + "\n\n".join(map(line, sentences)) + "\n"
+        yield self._written(0) + "---\n\n" + "\n\n".join(map(line, sentences)) + "\n"
 
     def _begin(self, event: AnyEvent) -> str:
         facts = [("agent", product(event.provider)), ("session", event.session)]

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import anyio
 import msgspec
@@ -83,14 +83,22 @@ class MissingRange(NamedTuple):
 class Exporter(Protocol):
     """A format of exported files. Each method returns the text to write next."""
 
+    ENDING: ClassVar[str]
+    """Of the names of its files, without the dot."""
+    HAS_BODIES: ClassVar[bool]
+    """Whether the file has images and long outputs."""
+
+    def __init__(self, title: str, *, bodies: Bodies) -> None:
+        """`title`: of the session. `bodies`: counts what was too large for the file."""
+
     def add(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> str:
         """Add an event with a `seq`. `bodies`: the output bodies to which it refers that have room, by output id."""
 
     def add_gap(self, gap: MissingRange) -> str:
         """Note that events are missing. Before the first event the text is empty, and comes with that event's."""
 
-    def end(self, *remarks: str) -> str:
-        """Complete the file. `remarks`: sentences on it, such as how many secrets are masked."""
+    def end(self, *remarks: str) -> Iterator[str]:
+        """Complete the file, in parts. `remarks`: sentences on it, such as how many secrets are masked."""
 
 
 def body_ids(event: AnyEvent) -> Iterator[tuple[str, int, str]]:

@@ -77,7 +77,7 @@ COMMANDS_THAT_SHOW: dict[str, list[list[str]]] = {
     "files": [[]],
     "waiting": [[]],
     "answers": [["test", "RULES"], ["test", "RULES", "--json"]],
-    "export": [["--html", SESSION, "--no-redact"], ["--markdown", SESSION, "--no-redact"]],
+    "export": [[f"--{form}", SESSION, "--no-redact"] for form in ("html", "markdown", "format=jsonl")],
     "stats": [[], ["--json"]],
 }
 EXPORTS = HERE + "test_exports_show_none"

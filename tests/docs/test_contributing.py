@@ -13,6 +13,7 @@ import pytest
 
 from tests.docs.pages import DOCS, blocks_of, prose_of, tagged
 from tests.test_layout import ROOT
+from tooltap.daemon.export.source import Bodies, MissingRange
 from tooltap.daemon.show.blocks import RenderContext
 from tooltap.daemon.system.processes import users_environment
 from tooltap.protocol import tools
@@ -121,7 +122,7 @@ def module_of(page: str) -> dict[str, Any]:
 
 
 def test_exporter_of_the_walk_writes_texts() -> None:
-    written = module_of("exporter.md")["JsonLines"]("title")
+    written = module_of("exporter.md")["Texts"]("title", bodies=Bodies(0, 0))
     said = Message(
         v=2,
         id="s:1:0",
@@ -136,7 +137,7 @@ def test_exporter_of_the_walk_writes_texts() -> None:
     )
 
     assert json.loads(written.add(said, {})) == {"role": "user", "text": "Hello"}
-    assert written.add_gap(1, 2) + written.end() == ""
+    assert written.add_gap(MissingRange(1, 2)) + "".join(written.end()) == ""
 
 
 def test_card_of_the_walk_shows_failures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -249,7 +249,7 @@ async def download(
         async for batch in batches:
             yield await anyio.to_thread.run_sync(rendered, batch)
         remarks = [*redaction.remarks(), *([CUT] if source.is_cut else [])]
-        yield await anyio.to_thread.run_sync(lambda: page.end(*remarks))
+        yield await anyio.to_thread.run_sync(lambda: "".join(page.end(*remarks)))
 
     name = quote(f"{stream_name(f'{session}.{form}')}.{form}", safe="")
     headers = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -119,7 +120,7 @@ def test_session_of_a_daemon_becomes_markdown(daemon: Running) -> None:
 def test_form_must_be_named() -> None:
     finished = here("export", CLAUDE)
     assert finished.returncode == 2
-    assert sentence(finished).startswith("choose a format: --html or --markdown")
+    assert sentence(finished).startswith("choose a format: --html, --markdown or --format FORMAT")
 
 
 def test_subagent_events_are_in_the_card_of_their_call() -> None:
@@ -276,3 +277,38 @@ def test_export_to_a_full_disk_changes_nothing(tmp_path: Path) -> None:
     assert finished.returncode == 1
     assert sentence(finished) == f"{page}: File too large"
     assert (page.read_text(), list(tmp_path.iterdir())) == ("old", [page])
+
+
+def test_format_can_be_named() -> None:
+    for form, flag in (("html", "--html"), ("markdown", "--markdown")):
+        assert here("export", "--format", form, CLAUDE).stdout == here("export", flag, CLAUDE).stdout
+
+
+def test_lines_of_json_are_the_events_without_secrets() -> None:
+    exported = [json.loads(line) for line in here("export", "--format", "jsonl", CLAUDE).stdout.splitlines()]
+    events = [json.loads(line) for line in here("normalize", CLAUDE).stdout.splitlines()]
+
+    assert [one["id"] for one in exported] == [one["id"] for one in events]
+    assert [one["seq"] for one in exported] == list(range(1, len(events) + 1))
+
+
+def test_unknown_format_is_one_sentence() -> None:
+    finished = here("export", "--format", "jsnol", CLAUDE)
+
+    assert finished.returncode == 2
+    assert sentence(finished).startswith("there is no format 'jsnol': choose jsonl (see ")
+
+
+def test_sessions_are_chosen_by_agent(daemon: Running, tmp_path: Path) -> None:
+    options = ("--jobs", 1, "-o", tmp_path, "--socket", daemon.path)
+    chosen = here("export", "--format", "jsonl", "--agent", "gemini", *options)
+
+    assert chosen.returncode == 0, chosen
+    assert {path.name for path in tmp_path.iterdir()} == {"session-1.jsonl", "session-22.jsonl"}
+    none = here("export", "--format", "jsonl", "--agent", "nobody", *options)
+    assert sentence(none) == "the journal has no such sessions"
+
+
+def test_sessions_are_named_or_chosen() -> None:
+    for options in ((), ("--agent", "codex", CLAUDE)):
+        assert sentence(here("export", "--html", *options)).startswith("name sessions or files, or choose sessions by")

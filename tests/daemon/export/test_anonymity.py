@@ -213,7 +213,7 @@ def test_page_of_a_recording_has_no_name(recording: str, name: str) -> None:
     bodies = Bodies(1 << 20, 1 << 20)
     page = ExportedPage("title", level="full", bodies=bodies)
     with FileSource("s", [line], bodies, lambda data, _: data, one) as source:
-        html = "".join([page.add(each, found) for each, found in source]) + page.end(one.remark())
+        html = "".join([page.add(each, found) for each, found in source]) + "".join(page.end(one.remark()))
 
     assert "zoe" not in html
     assert any(each.placeholder == "~" for each in one.replaced)

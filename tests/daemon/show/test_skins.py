@@ -20,7 +20,7 @@ def called(name: str, given: dict[str, Any], **fields: Any) -> AnyEvent:
 
 def markdown(*events: AnyEvent) -> list[str]:
     page = MarkdownPage("title", bodies=Bodies(0, 0))
-    text = "".join([*(page.add(event, {}) for event in events), page.end()])
+    text = "".join([*(page.add(event, {}) for event in events), *page.end()])
     return [line for line in text.split("---\n")[0].splitlines()[5:] if line]
 
 

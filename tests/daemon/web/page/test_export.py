@@ -35,7 +35,7 @@ def page() -> ExportedPage:
 
 def whole(events: Iterable[AnyEvent]) -> Element:
     exported = page()
-    html = "".join(exported.add(event, {}) for event in events) + exported.end()
+    html = "".join(exported.add(event, {}) for event in events) + "".join(exported.end())
     return parse(html.partition("\n")[2])
 
 
@@ -101,7 +101,7 @@ def test_html_body_is_an_untyped_download() -> None:
     [(output_id, size, mime_type)] = body_ids(event)
     assert (output_id, size, mime_type) == ("o", 8, "text/html")
     exported = page()
-    html = exported.add(event, {"o": ExportedBody(b"<script>", mime_type)}) + exported.end()
+    html = exported.add(event, {"o": ExportedBody(b"<script>", mime_type)}) + "".join(exported.end())
     assert 'href="data:application/octet-stream;base64,PHNjcmlwdD4=" download' in html
     assert "<script" not in html
 

@@ -56,7 +56,7 @@ def written(*events: Event, title: str = "A session") -> str:
     page = MarkdownPage(title, bodies=Bodies(0, 0))
     for seq, event in enumerate(events, 1):
         event.seq = seq
-    return "".join(page.add(event, {}) for event in events) + page.end()  # type: ignore[arg-type]
+    return "".join(page.add(event, {}) for event in events) + "".join(page.end())  # type: ignore[arg-type]
 
 
 def session(text: str) -> list[AnyEvent]:

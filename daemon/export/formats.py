@@ -1,0 +1,58 @@
+"""The formats of exported files: those of this folder, and those of other packages, by entry point.
+
+An exporter of another package is a class as `Exporter` (`source.py`) describes it, in the group `tooltap.exporters`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from tooltap.daemon.did_you_mean import similar
+
+if TYPE_CHECKING:
+    from tooltap.daemon.export.source import Exporter
+
+ENTRY_POINTS = "tooltap.exporters"
+BUILTIN = {
+    "html": "html:ExportedPage",
+    "markdown": "markdown:MarkdownPage",
+    "jsonl": "jsonl:EventLines",
+}
+"""Name -> `module:Class` in this folder."""
+
+
+class FormatError(Exception):
+    """There is no such format, or its package is broken; the message is one sentence."""
+
+
+def names() -> list[str]:
+    """Return the names of all formats: ours first."""
+    return [*BUILTIN, *sorted(_plugins().keys() - BUILTIN.keys())]
+
+
+def exporter_class(name: str) -> type[Exporter]:
+    """Return the class that writes a format. Raises `FormatError`."""
+    if name in BUILTIN:
+        module, _, attribute = BUILTIN[name].partition(":")
+        return cast("type[Exporter]", getattr(import_module(f"tooltap.daemon.export.{module}"), attribute))
+    point = _plugins().get(name)
+    if point is None:
+        known = similar(name, names()) or names()
+        raise FormatError(f"there is no format {name!r}: choose {' or '.join(known)}")
+    try:
+        found = point.load()
+        lacking = [one for one in ("ENDING", "add", "add_gap", "end") if not hasattr(found, one)]
+    except Exception as error:  # of another package
+        raise FormatError(f"the exporter {name} of {point.value} cannot be loaded: {error}") from None
+    if lacking:
+        raise FormatError(f"the exporter {name} of {point.value} has no {lacking[0]}")
+    return cast("type[Exporter]", found)
+
+
+@cache
+def _plugins() -> dict[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
