@@ -19,6 +19,7 @@ BUILTIN = {
     "html": "html:ExportedPage",
     "markdown": "markdown:MarkdownPage",
     "jsonl": "jsonl:EventLines",
+    "atif": "atif:Trajectories",
 }
 """Name -> `module:Class` in this folder."""
 
