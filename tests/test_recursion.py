@@ -113,7 +113,7 @@ BOUNDED = {
     "daemon/taps/mcp/files.py:open": NOT_ITSELF,
     "daemon/process.py:_first": "groups of errors, as many as task groups are nested",
     "daemon/export/atif.py:_inside": "down to `NESTED` subagents",
-    "daemon/export/atif.py:whole": LINE,
+    "daemon/export/values.py:whole": LINE,
     "daemon/export/anonymity.py:_strings": LINE,
     "daemon/export/anonymity.py:_value": LINE,
     "daemon/export/redaction.py:remarks": NOT_ITSELF,

@@ -70,7 +70,7 @@ PER_PAGE = 1 << 20
     "form",
     metavar="FORMAT",
     shell_complete=completion.formats,
-    help="Write this format: html, markdown, jsonl, atif, or one of another package.",
+    help="Write this format: html, markdown, jsonl, atif, ag-ui, or one of another package.",
 )
 @click.option("--html", "form", flag_value="html", help="Short for --format html.")
 @click.option("--markdown", "form", flag_value="markdown", help="Short for --format markdown.")
@@ -133,9 +133,9 @@ def command(
 ) -> None:
     """Write a session as a page that opens in any browser, or as Markdown.
 
-    FORMAT is html, markdown, jsonl (an event per line), atif, or one that another package adds. The HTML page needs
-    neither a daemon nor a network, and contains no script. In Markdown, turns are headings, prompts are quotes, and
-    each call is a line with its shortened input and output.
+    FORMAT is html, markdown, jsonl (an event per line), atif, ag-ui, or one that another package adds. The HTML page
+    needs neither a daemon nor a network, and contains no script. In Markdown, turns are headings, prompts are quotes,
+    and each call is a line with its shortened input and output.
 
     SESSION is a session's id, the beginning of it, words of its title, or "last". PATH is a recording of an agent's
     lines, or events as "tooltap normalize" prints them ("-" is standard input), or a folder of .jsonl files; reading

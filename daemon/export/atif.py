@@ -18,6 +18,7 @@ from typing import IO, Any, ClassVar
 import msgspec
 
 from tooltap.daemon.export.source import Bodies, ExportedBody, MissingRange
+from tooltap.daemon.export.values import content_of, payload_of, whole_text
 from tooltap.daemon.formats import counted
 from tooltap.daemon.system.clock import iso_time
 from tooltap.protocol.events import (
@@ -31,9 +32,7 @@ from tooltap.protocol.events import (
     ToolResult,
     ToolUpdate,
     Usage,
-    encode,
 )
-from tooltap.protocol.model_view import model_text
 
 VERSION = "ATIF-v1.8"
 HELD = 2_000
@@ -227,18 +226,18 @@ class Trajectories:
                 trajectory.model = event.model or trajectory.model
             case Message(role="assistant"):
                 step = trajectory.step("agent", event)
-                step.texts.append(_whole(event, "/text", event.text, bodies))
+                step.texts.append(whole_text(event, "/text", event.text, bodies))
                 _attach(step, event.attachments)
             case Message():
                 step = trajectory.step(event.role, event)
-                step.texts.append(_whole(event, "/text", event.text, bodies))
+                step.texts.append(whole_text(event, "/text", event.text, bodies))
                 _attach(step, event.attachments)
             case Reasoning():
-                trajectory.step("agent", event).thoughts.append(_whole(event, "/text", event.text, bodies))
+                trajectory.step("agent", event).thoughts.append(whole_text(event, "/text", event.text, bodies))
             case ToolCall():
                 self._call(trajectory, event, bodies)
             case ToolUpdate(input=dict()) if (step_of := trajectory.by_call.get(event.call_id)) is not None:
-                step_of.calls[event.call_id]["arguments"] = _payload(event, "input", bodies)
+                step_of.calls[event.call_id]["arguments"] = payload_of(event, "input", bodies)
             case ToolResult() if not event.async_:
                 self._result(trajectory, event, bodies)
             case PermissionResponse(call_id=str(call_id)) if (asked := trajectory.by_call.get(call_id)) is not None:
@@ -254,7 +253,7 @@ class Trajectories:
         step = last if goes_on and last is not None else trajectory.step("agent", event)
         if event.call_id in step.calls:
             return
-        arguments = _payload(event, "input", bodies)
+        arguments = payload_of(event, "input", bodies)
         step.calls[event.call_id] = {
             "tool_call_id": event.call_id,
             "function_name": event.name,
@@ -264,7 +263,7 @@ class Trajectories:
         trajectory.by_call[event.call_id] = step
 
     def _result(self, trajectory: _Trajectory, event: ToolResult, bodies: Mapping[str, ExportedBody]) -> None:
-        result: dict[str, Any] = {"source_call_id": event.call_id, "content": _content(event, bodies)}
+        result: dict[str, Any] = {"source_call_id": event.call_id, "content": content_of(event, bodies)}
         if event.status != "completed":
             result["extra"] = {"status": event.status}
         if children := self._children.pop(event.call_id, None):
@@ -373,42 +372,6 @@ def _attach(step: _Step, attachments: list[Attachment] | None) -> None:
     for one in attachments or ():
         named = {"mime_type": one.mime_type, "name": one.name, "bytes": one.bytes}
         step.extra.setdefault("attachments", []).append({key: at for key, at in named.items() if at is not None})
-
-
-def _whole(event: AnyEvent, pointer: str, text: str, bodies: Mapping[str, ExportedBody]) -> str:
-    """Return a text, whole if it was cut and its body is at hand."""
-    ref = (event.outputs or {}).get(pointer)
-    body = None if ref is None else bodies.get(ref.output_id)
-    return text if body is None else body.data.decode(errors="replace")
-
-
-def _payload(event: ToolCall | ToolUpdate | ToolResult, field: str, bodies: Mapping[str, ExportedBody]) -> Any:
-    """Return the input or the output of a call without our own keys, its cut strings whole if they are at hand."""
-
-    def whole(value: Any, pointer: str) -> Any:
-        if isinstance(value, str):
-            return _whole(event, pointer, value, bodies)
-        if isinstance(value, list):
-            return [whole(one, f"{pointer}/{index}") for index, one in enumerate(value)]
-        if isinstance(value, dict):
-            escaped = {key: key.replace("~", "~0").replace("/", "~1") for key in value}
-            return {key: whole(one, f"{pointer}/{escaped[key]}") for key, one in value.items()}
-        return value
-
-    payload = getattr(event, field) or {}
-    return whole({key: one for key, one in payload.items() if key not in ("_happy", "_raw")}, f"/{field}")
-
-
-def _content(event: ToolResult, bodies: Mapping[str, ExportedBody]) -> str:
-    """Return what the model saw of a result, else its output as JSON."""
-
-    def read(output_id: str) -> bytes | None:
-        body = bodies.get(output_id)
-        return None if body is None else body.data
-
-    if event.model_view is not None and (seen := model_text(msgspec.json.decode(encode(event)), read)):
-        return seen
-    return _json(_payload(event, "output", bodies))
 
 
 def _json(value: Any) -> str:

@@ -20,6 +20,7 @@ BUILTIN = {
     "markdown": "markdown:MarkdownPage",
     "jsonl": "jsonl:EventLines",
     "atif": "atif:Trajectories",
+    "ag-ui": "ag_ui:AgUiEvents",
 }
 """Name -> `module:Class` in this folder."""
 

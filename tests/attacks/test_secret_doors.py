@@ -77,7 +77,10 @@ COMMANDS_THAT_SHOW: dict[str, list[list[str]]] = {
     "files": [[]],
     "waiting": [[]],
     "answers": [["test", "RULES"], ["test", "RULES", "--json"]],
-    "export": [[f"--{form}", SESSION, "--no-redact"] for form in ("html", "markdown", "format=jsonl", "format=atif")],
+    "export": [
+        [f"--{form}", SESSION, "--no-redact"]
+        for form in ("html", "markdown", "format=jsonl", "format=atif", "format=ag-ui")
+    ],
     "stats": [[], ["--json"]],
 }
 EXPORTS = HERE + "test_exports_show_none"

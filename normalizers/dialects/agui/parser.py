@@ -133,7 +133,8 @@ class AgUi(Parser):
 
     @line("CUSTOM", name=str)
     def _custom(self, value: Line) -> Skip:
-        self.notice("custom", value["name"], data=value.get("value"))
+        stated = value.get("value")
+        self.notice("custom", value["name"], data=stated if isinstance(stated, dict | None) else {"value": stated})
         return None
 
     # -- texts ----------------------------------------------------------------------------------------------------

@@ -19,6 +19,13 @@ def finished(**more: Any) -> dict[str, Any]:
     return {"type": "RUN_FINISHED", "threadId": "s1", "runId": "r1", **more}
 
 
+@pytest.mark.parametrize(("value", "data"), [("once", {"value": "once"}), ({"a": 1}, {"a": 1}), (None, None)])
+def test_value_of_an_event_of_anybodys_own_is_an_object(value: Any, data: Any) -> None:
+    found = read("ag-ui", {"type": "CUSTOM", "name": "mine", "value": value})
+
+    assert [(one.text, one.data) for one in of(Notice, found)] == [("mine", data)]
+
+
 def test_thread_is_a_session_and_run_a_turn() -> None:
     found = normalize("auto", SHELL)
 
