@@ -40,7 +40,6 @@ def _die_of(number: int) -> None:
     dump: the agent has left its own."""
     import resource
 
-    sys.stdout.flush()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)

@@ -26,7 +26,11 @@ def test_every_recorded_dialect_is_curated() -> None:
     assert {example.dialect for example in Fixtures.load(CURATED).examples} == recorded()
 
 
-WITHOUT_RESULTS = {"auggie-json": "has only the last answer of a run", "hooks": "asks, and is not answered"}
+WITHOUT_RESULTS = {
+    "auggie-json": "has only the last answer of a run",
+    "cursor-transcript": "has no results",
+    "hooks": "asks, and is not answered",
+}
 
 
 @pytest.mark.parametrize("dialect", sorted(builtin().keys() - WITHOUT_RESULTS.keys()))

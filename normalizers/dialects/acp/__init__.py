@@ -39,7 +39,7 @@ DIALECTS = (
         lambda line: line.get("acp") in ("session", "update"),
         reads="what an ACP agent repeats of its stored sessions",
         tapped_with="`tooltap ingest --acp -- AGENT`",
-        arrives="streams blocks",
+        arrives="streams text",
         omits="permission requests, tokens, cost; times, the model, how a turn ended, what the model saw",
         unproven="everything: the shape is that of `acp`; OpenCode 1.18 was read with it",
     ),

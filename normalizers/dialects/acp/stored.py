@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.acp.parser import Acp
 from tooltap.normalizers.dialects.acp.sessions import AcpState, provider_name
 from tooltap.normalizers.wire.values import record, string
@@ -32,6 +33,7 @@ class AcpStored(Acp):
     STATES_END = INTERRUPT_CANCELS = False
     state_type = AcpStoredState
     state: AcpStoredState
+    word_answer, word_prompt, word_interrupt = Parser.word_answer, Parser.word_prompt, Parser.word_interrupt
 
     def finish(self, reason: str) -> None:
         """End a turn whose answer is the end of the history: a stored text is whole."""

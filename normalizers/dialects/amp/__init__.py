@@ -12,8 +12,10 @@ _TYPES = frozenset({"assistant", "result", "system", "user"})
 
 
 def _is_amp_stream(value: dict[str, Any]) -> bool:
-    session = value.get("session_id")
-    return value.get("type") in _TYPES and isinstance(session, str) and _THREAD.fullmatch(session) is not None
+    kind, session = value.get("type"), value.get("session_id")
+    if not (isinstance(kind, str) and isinstance(session, str)):
+        return False
+    return kind in _TYPES and _THREAD.fullmatch(session) is not None
 
 
 PRODUCT = "Amp"

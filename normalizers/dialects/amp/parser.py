@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.claude.stream import ClaudeStream, ClaudeStreamState
 from tooltap.normalizers.wire.values import record, token_counts
 from tooltap.protocol.events import Usage
@@ -21,6 +22,7 @@ class AmpStream(ClaudeStream):
     protocol = default_provider = "amp"
     state_type = AmpState
     state: AmpState
+    word_answer, word_prompt, word_interrupt = Parser.word_answer, Parser.word_prompt, Parser.word_interrupt
 
     def read(self, value: Line) -> Skip:
         kind = value.get("type")

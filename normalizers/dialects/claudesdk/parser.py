@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tooltap.normalizers.core.lines import Line, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.dialects.claude.stream import ClaudeStream
 from tooltap.normalizers.wire.values import record, string
 
@@ -21,6 +22,7 @@ class ClaudeSdk(ClaudeStream):
     """
 
     dialect = "claude-sdk"
+    word_answer, word_prompt, word_interrupt = Parser.word_answer, Parser.word_prompt, Parser.word_interrupt
 
     def read(self, value: Line) -> Skip:
         return super().read(_line_of(value))

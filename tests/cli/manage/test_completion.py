@@ -119,7 +119,7 @@ def test_fish_completes_with_descriptions(home: Path, daemon: Running) -> None:
     assert list(fish(home, "tooltap normalize reco")) == ["recording.jsonl"]
     assert [*fish(home, "tooltap tail --session 1017", **running).items()] == [(SESSION, "claude /tmp/ws")]
     assert list(fish(home, "tooltap run -- cl")) == ["claude"]
-    assert list(fish(home, "tooltap serve --follow claude,cod")) == ["claude,codex"]
+    assert list(fish(home, "tooltap serve --follow claude,codex,gem")) == ["claude,codex,gemini"]
 
 
 def complete(*words: str) -> list[str]:

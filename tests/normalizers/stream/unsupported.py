@@ -96,20 +96,6 @@ LETTA = UnsupportedAgent(
     ),
 )
 
-ANTHROPIC = UnsupportedAgent(
-    "Anthropic's Messages API, streamed, without an agent around it",
-    "the vendor's API reference",
-    _sse(
-        {"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant", "content": []}},
-        {
-            "type": "content_block_start",
-            "index": 0,
-            "content_block": {"type": "tool_use", "id": "toolu_1", "name": "ls", "input": {}},
-        },
-        {"type": "message_stop"},
-    ),
-)
-
 OLLAMA = UnsupportedAgent(
     "Ollama's own chat API, streamed",
     "ollama/ollama: `docs/api.md`; attogram/ollama-bash-lib: `demos/`",
@@ -173,7 +159,6 @@ AMAZON_Q = UnsupportedAgent(
 UNSUPPORTED = {
     "aider": AIDER,
     "amazon-q": AMAZON_Q,
-    "anthropic-api": ANTHROPIC,
     "grok-cli": GROK,
     "kilo": KILO,
     "letta": LETTA,

@@ -81,17 +81,6 @@ def test_auto_chooses_only_document_dialects() -> None:
 
 # -- arrays -----------------------------------------------------------------------------------------------------------
 
-SMALLEST = {
-    dialect: min((FIXTURES / dialect).rglob("*.jsonl"), key=lambda path: (path.stat().st_size, path))
-    for dialect in sorted(builtin())
-}
-LAYOUTS: dict[str, Callable[[list[object]], str]] = {
-    "one line": json.dumps,
-    "a line each": lambda values: "[\n" + ",\n".join(map(json.dumps, values)) + "\n]",
-    "two spaces": lambda values: json.dumps(values, indent=2),
-    "tabs, CRLF, BOM": lambda values: "\ufeff" + json.dumps(values, indent="\t").replace("\n", "\r\n"),
-}
-
 
 def objects_of(path: Path) -> list[object]:
     found: list[object] = []
@@ -102,6 +91,18 @@ def objects_of(path: Path) -> list[object]:
             continue
         found += [value] if isinstance(value, dict) else []
     return found
+
+
+SMALLEST = {
+    dialect: min((FIXTURES / dialect).rglob("*.jsonl"), key=lambda path: (path.stat().st_size, path))
+    for dialect in sorted(builtin().keys() - {"cline-tasks"})  # whose documents are arrays themselves
+}
+LAYOUTS: dict[str, Callable[[list[object]], str]] = {
+    "one line": json.dumps,
+    "a line each": lambda values: "[\n" + ",\n".join(map(json.dumps, values)) + "\n]",
+    "two spaces": lambda values: json.dumps(values, indent=2),
+    "tabs, CRLF, BOM": lambda values: "\ufeff" + json.dumps(values, indent="\t").replace("\n", "\r\n"),
+}
 
 
 def events(outputs: list[Output]) -> list[Event]:
