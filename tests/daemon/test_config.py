@@ -70,8 +70,8 @@ def test_journal_place() -> None:
         ("[stream]\nopen_calls = 3", ":2: stream.open_calls: there is no such key"),
         ("[follow]\njobs = -1", "follow.jobs: expected `int` >= 0"),
         (
-            '[follow]\nagents = ["cursor"]',
-            "follow: no session files of 'cursor' are known; there are claude, cline, codex",
+            '[follow]\nagents = ["amp"]',
+            "follow: no session files of 'amp' are known; there are auggie, claude, cline, roo, codex",
         ),
         ('[follow]\nbackfill = "soon"', "follow: backfill is all, none or an age like 36h or 7d, not 'soon'"),
         (

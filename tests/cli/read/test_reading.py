@@ -181,7 +181,7 @@ def test_sessions_newest_first(daemon: Running) -> None:
     assert head == ["SESSION", *columns.split()]
     times = [row[-1] for row in rows]
     assert times == sorted(times, reverse=True)
-    assert {row[1] for row in rows} <= {"completed", "failed", "interrupted"}
+    assert {row[1] for row in rows} <= {"completed", "failed", "interrupted", "unknown"}
     (claude,) = [row for row in of_agents if row[5] == "claude"]
     assert (claude[3], claude[7]) == ("ws", "1")
 

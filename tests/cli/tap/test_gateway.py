@@ -386,7 +386,7 @@ def test_missing_extra_is_named(package: str, tmp_path: Path) -> None:
     finished = tooltap("gateway", "openai", "--upstream", "http://127.0.0.1:1", PYTHONPATH=path)
 
     assert finished.returncode == 1
-    advice = "pip install 'brotli>=1.1' 'httpx>=0.27'"
+    advice = "pip install 'brotli>=1.2' 'httpx>=0.27'"
     assert sentence(finished) == f"{package} is not installed: {advice}"
 
 
