@@ -447,7 +447,7 @@ def test_body_is_decoded_whole_in_pieces(coding: str, size: int) -> None:
 
 @pytest.mark.parametrize("coding", ENCODE)
 def test_few_bytes_that_decode_to_many_take_no_memory(coding: str) -> None:
-    """The rest of the answer is told as lost."""
+    """The rest of the answer is reported as lost."""
     bomb = ENCODE[coding](bytes(128 * 1024 * 1024))
     streams = Streams()
     exchange = streams.exchange()
