@@ -19,6 +19,7 @@ from tooltap.normalizers.core.parser import Parser, best
 from tooltap.normalizers.core.state import SHORT, State, keep_newest
 from tooltap.normalizers.wire.decode import FRAMING
 from tooltap.normalizers.wire.exchange import ERRORS, ExchangeEnd
+from tooltap.protocol.events import Attachment, Message, Usage
 
 HISTORY = 65_536
 """Maximum number of a conversation's messages that are recognised when they are repeated."""
@@ -93,6 +94,11 @@ class ExchangeParser(Parser):
         """End the answer that is being received, if there is one, and with it the turn unless tools are to be
         called."""
         raise NotImplementedError
+
+    def settle(self) -> None:
+        """End an answer that has everything, whose end is not on the wire."""
+        if self.holds_back():
+            self.end_answer()
 
     # -- lines ----------------------------------------------------------------------------------------------------
 
@@ -194,6 +200,29 @@ class ExchangeParser(Parser):
         if not uses and not self.replay and self.turn is not None:
             self.end_turn("completed", ended_by="answer")
         return None
+
+    def emit_prompt(self, text: str, attachments: Sequence[Attachment], *, begins_turn: bool) -> None:
+        if begins_turn and not self.replay:
+            self.give_up_turns()
+            self.start_turn()
+        self.emit(Message, role="user", text=text, attachments=attachments or None)
+
+    def emit_end(
+        self,
+        request: str | None,
+        counts: Line | None,
+        *,
+        outcome: str | None,
+        reason: str | None,
+        ended_by: str | None = None,
+    ) -> None:
+        """Emit the usage of an answer that has ended, and end the turn with this outcome, unless it is None."""
+        usage = None if counts is None else {"scope": "step", "request": request, **counts}
+        if outcome is not None:
+            before = ((Usage, usage),) if usage is not None else ()
+            self.end_turn(outcome, reason=reason, ended_by=ended_by, before=before)
+        elif usage is not None:
+            self.emit(Usage, **usage)
 
     def remember_answer(self, digest: int) -> None:
         """Remember the digest of an answer, so that a request that repeats it says nothing new."""

@@ -22,7 +22,7 @@ from tooltap.normalizers.dialects.claude.answers import read_answer, read_server
 from tooltap.normalizers.dialects.openai.answers import read_result
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.values import record, records, request_id, string, token_counts, whole
-from tooltap.protocol.events import Attachment, Message, Usage
+from tooltap.protocol.events import Attachment
 
 _INSTRUCTIONS = ("system", "developer")
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
@@ -91,11 +91,6 @@ class AnthropicMessages(ExchangeParser):
         answer = self.state.answer
         return answer is not None and answer.stop is not None
 
-    def settle(self) -> None:
-        """End an answer that states why it stopped, but whose end is not on the wire."""
-        if self.holds_back():
-            self.end_answer()
-
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def digest(self, message: Line) -> int:
@@ -126,10 +121,7 @@ class AnthropicMessages(ExchangeParser):
         attachments = [*(bodies.attachments or []), *_links_in(files)]
         if not said and not attachments:
             return "prompt-context"
-        if begins_turn and not self.replay:
-            self.give_up_turns()
-            self.start_turn()
-        self.emit(Message, role="user", text="\n".join(said), attachments=attachments or None)
+        self.emit_prompt("\n".join(said), attachments, begins_turn=begins_turn)
         return None
 
     def _result(self, block: Line) -> Skip:
@@ -258,17 +250,12 @@ class AnthropicMessages(ExchangeParser):
         self.state.answer = None
         self.texts.flush_turn(self.session, self.turn or "")
         self.remember_answer(_digest("assistant", answer.said, answer.uses))
-        usage = None
-        if answer.usage is not None:
-            usage = {"scope": "step", "request": request_id(answer.id), **answer.usage}
         if answer.stop is not None:
             self.state.answered = True
+        outcome = None
         if answer.stop is not None and answer.stop not in _GOES_ON and not answer.uses:
             outcome = "failed" if answer.stop in _FAILED else "completed"
-            before = ((Usage, usage),) if usage is not None else ()
-            self.end_turn(outcome, reason=answer.stop, before=before)
-        elif usage is not None:
-            self.emit(Usage, **usage)
+        self.emit_end(request_id(answer.id), answer.usage, outcome=outcome, reason=answer.stop)
 
     def _count(self, value: Line, answer: AnswerInProgress) -> None:
         """Take the figures that a line states of the answer."""

@@ -21,7 +21,7 @@ from tooltap.normalizers.core.state import OpenCall
 from tooltap.normalizers.core.writer import Bodies
 from tooltap.normalizers.dialects.gemini.answers import read_response
 from tooltap.normalizers.wire.values import record, records, request_id, string, token_counts, whole
-from tooltap.protocol.events import Attachment, Message, Usage
+from tooltap.protocol.events import Attachment, Message
 
 _COMPLETED = ("STOP", "MAX_TOKENS")
 """Reasons to finish with an answer; all others are reasons why there is none."""
@@ -81,11 +81,6 @@ class GeminiAPI(ExchangeParser):
         answer = self.state.answer
         return answer is not None and answer.finish is not None
 
-    def settle(self) -> None:
-        """End an answer that states why it finished, but whose end is not on the wire."""
-        if self.holds_back():
-            self.end_answer()
-
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def digest(self, message: Line) -> int:
@@ -118,10 +113,7 @@ class GeminiAPI(ExchangeParser):
         said = texts_of(parts)
         if not said and not attachments:
             return "prompt-context"
-        if begins_turn and not self.replay:
-            self.give_up_turns()
-            self.start_turn()
-        self.emit(Message, role="user", text="\n".join(said), attachments=attachments or None)
+        self.emit_prompt("\n".join(said), attachments, begins_turn=begins_turn)
         return None
 
     def _files(self, parts: list[Line]) -> list[Attachment]:
@@ -224,15 +216,11 @@ class GeminiAPI(ExchangeParser):
             return
         self.texts.flush_turn(self.session, self.turn or "")
         self.remember_answer(_digest("model", answer.said, answer.calls, []))
-        usage = None
-        if answer.usage is not None:
-            usage = {"scope": "step", "request": request_id(answer.id), **answer.usage}
+        outcome = None
         if answer.finish is not None and not answer.calls:
             outcome = "completed" if answer.finish in _COMPLETED else "failed"
-            before = ((Usage, usage),) if usage is not None else ()
-            self.end_turn(outcome, reason=answer.finish, ended_by="answer", before=before)
-        elif usage is not None:
-            self.emit(Usage, **usage)
+        request = request_id(answer.id)
+        self.emit_end(request, answer.usage, outcome=outcome, reason=answer.finish, ended_by="answer")
 
     def _error(self, error: Line) -> Skip:
         if (answer := self.state.answer) is not None:

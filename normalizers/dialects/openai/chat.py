@@ -30,7 +30,7 @@ from tooltap.normalizers.wire.values import (
     token_counts,
     whole,
 )
-from tooltap.protocol.events import Attachment, Message, Usage
+from tooltap.protocol.events import Attachment, Message
 
 SHORT = 500
 """Longest name of a model or provider, in characters."""
@@ -107,11 +107,6 @@ class OpenAIChat(ExchangeParser):
         answer = self.state.answer
         return answer is not None and answer.finish is not None and answer.usage is not None
 
-    def settle(self) -> None:
-        """End a completion that has everything, whose end is not on the wire."""
-        if self.holds_back():
-            self.end_answer()
-
     # -- requests -------------------------------------------------------------------------------------------------
 
     def digest(self, message: Line) -> int:
@@ -133,18 +128,14 @@ class OpenAIChat(ExchangeParser):
     def emit_repeated(self, message: Line) -> None:
         self._emit_texts(message, None)
 
-    def _attached(self, content: Any) -> list[Attachment] | None:
+    def _attached(self, content: Any) -> list[Attachment]:
         """The files among the parts of a message."""
         media = media_in(content)
         _, attachments = take_bodies(self, media)
-        return [*(attachments or []), *links_in(media)] or None
+        return [*(attachments or []), *links_in(media)]
 
     def _prompt(self, message: Line, begins_turn: bool) -> Skip:
-        attachments = self._attached(message.get("content"))
-        if begins_turn and not self.replay:
-            self.give_up_turns()
-            self.start_turn()
-        self.emit(Message, role="user", text=text_of(message), attachments=attachments)
+        self.emit_prompt(text_of(message), self._attached(message.get("content")), begins_turn=begins_turn)
         return None
 
     def _result(self, message: Line) -> Skip:
@@ -242,7 +233,7 @@ class OpenAIChat(ExchangeParser):
 
     def _images(self, message: Line) -> list[Attachment]:
         """The pictures that a model made; OpenRouter puts them beside the text."""
-        return (self._attached(message["images"]) or []) if "images" in message else []
+        return self._attached(message["images"]) if "images" in message else []
 
     def _emit_images(self, images: list[Attachment], completion_id: str | None) -> None:
         if images:
@@ -262,16 +253,10 @@ class OpenAIChat(ExchangeParser):
         uses = [call.as_use() for call in completion.pending if call.id or call.name or call.arguments]
         self.open_calls(uses)
         self._remember("".join(texts), uses)
-        usage: dict[str, Any] | None = None
-        if completion.usage is not None:
-            usage = {"scope": "step", "request": request, **completion.usage}
-        finish = completion.finish
+        outcome, finish = None, completion.finish
         if not uses and not completion.calls and finish is not None and finish not in _CALLS_TOOLS:
             outcome = "failed" if finish in _FAILED else "completed"
-            before = ((Usage, usage),) if usage is not None else ()
-            self.end_turn(outcome, reason=finish, ended_by="answer", before=before)
-        elif usage is not None:
-            self.emit(Usage, **usage)
+        self.emit_end(request, completion.usage, outcome=outcome, reason=finish, ended_by="answer")
 
     def _remember(self, text: str, uses: list[ChatCall]) -> None:
         """Remember how requests will repeat the answer: text and calls in one message or in two."""
