@@ -24,6 +24,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -251,12 +252,13 @@ class Ids:
         return slot
 
     def _taken(self, own: list[int], second: int) -> int:
-        """Return the number of a source's documents in a second."""
-        rows = self._execute(
-            f"SELECT id FROM docs_{self.part} WHERE id BETWEEN ? AND ?", (first_id(second), last_id(second))
-        )
-        slots = set(own)
-        return sum(number % SLOTS in slots for (number,) in rows)
+        """Return the number of a source's documents in a second. They have the first of its slots."""
+
+        def is_free(slot: int) -> bool:
+            number = (second << SLOT_BITS | slot,)
+            return self._execute(f"SELECT 1 FROM docs_{self.part} WHERE id=?", number).fetchone() is None
+
+        return bisect_left(own, True, key=is_free)
 
 
 def _within(second: int) -> int:

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.search import index as index_module
 from tooltap.daemon.search import indexer as indexer_module
-from tooltap.daemon.search.index import Index
+from tooltap.daemon.search.index import Ids, Index
 from tooltap.daemon.search.search import UnavailableError
 
 pytestmark = pytest.mark.anyio
@@ -93,6 +94,33 @@ def test_an_indexer_that_is_killed_makes_the_same_index(tmp_path: Path) -> None:
     made = contents(path)
     assert len(made[1]) == count
     assert made == contents(tmp_path / "clean")
+
+
+def test_a_document_of_a_crowded_second_looks_at_few_others() -> None:
+    crowd, second = 2_000, 1_000
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("CREATE TABLE docs_1 (id INTEGER PRIMARY KEY)")
+    connection.execute("CREATE TABLE slots (part INTEGER, slot INTEGER, source INTEGER)")
+    connection.execute("CREATE TABLE parts (id INTEGER, high INTEGER)")
+    ids = Ids(connection, 1)
+
+    def add(source: int, when: int) -> int | None:
+        number = ids.take(source, when)
+        connection.execute("INSERT INTO docs_1 VALUES (?)", (number,))
+        return number
+
+    taken = {add(source, second) for source in range(crowd)} | {add(0, second + 1)}
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+
+    connection.set_progress_handler(step, 1)
+    late = [add(0, second) for _ in range(4)]
+    assert steps < crowd
+    assert len(taken | {*late}) == crowd + 1 + len(late)
+    connection.close()
 
 
 def _on_disk(path: Path, word: str) -> bool:
