@@ -46,7 +46,7 @@ class Answering(NamedTuple):
     session: str
     permission: str
     attempts: list[tuple[str, str]]
-    """What was answered, and how it ended: `accepted`, `refused` or `unknown`."""
+    """What was answered, and how it ended: `accepted`, `refused`, `expired` or `unknown`."""
     written: list[str]
     """What the agent got."""
 
@@ -362,15 +362,20 @@ def _answers(record: Record, ledger: Ledger) -> Iterator[str]:
         what = f"question {one.permission} of {one.session}"
         accepted = [outcome for outcome, end in one.attempts if end == "accepted"]
         unknown = [outcome for outcome, end in one.attempts if end == "unknown"]
+        expired = [outcome for outcome, end in one.attempts if end == "expired"]
+        journaled = ledger.responses.get((one.session, one.permission), [])
         if len(accepted) > 1:
             yield f"{what}: {len(accepted)} answers were accepted"
+        if expired:
+            if one.written or accepted or (journaled != ["expired"] and not record.gaps):
+                yield f"{what} expired; the agent got {one.written}, attempts {one.attempts}, journaled {journaled}"
+            continue
         if len(one.written) != 1:
             yield f"{what}: the agent got {len(one.written)} answers: {one.written}; attempts {one.attempts}"
         elif accepted and one.written != accepted[:1]:
             yield f"{what}: {accepted[0]} was accepted, and the agent got {one.written[0]}"
         elif not accepted and one.written[0] not in unknown:
             yield f"{what}: the agent got {one.written[0]}, which nobody answered"
-        journaled = ledger.responses.get((one.session, one.permission), [])
         if journaled != one.written and not record.gaps:
             yield f"{what}: the agent got {one.written}, and the journal has {journaled}"
 

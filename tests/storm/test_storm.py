@@ -199,6 +199,10 @@ def answer_unasked(record: Record) -> None:
     record.answers[0].attempts[:] = [("allowed", "refused"), ("denied", "unknown")]
 
 
+def expire_what_was_answered(record: Record) -> None:
+    record.answers[0].attempts[:] = [("allowed", "accepted"), ("denied", "expired")]
+
+
 def journal_twice(record: Record) -> None:
     again = {"seq": record.latest + 1, **RESPONSE, "id": "a:2:0", "line": 2}
     record.lines = [*record.lines, json.dumps(again).encode()]
@@ -289,6 +293,7 @@ FALSE: dict[Callable[[Record], None], str] = {
     write_nothing: "the agent got 0 answers",
     write_other: "allowed was accepted, and the agent got denied",
     answer_unasked: "which nobody answered",
+    expire_what_was_answered: "expired; the agent got",
     journal_twice: "and the journal has ['allowed', 'allowed']",
     export_less: "messages are missing, first that of line 7",
     export_half: "half a page",

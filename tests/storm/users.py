@@ -193,6 +193,8 @@ class Users:
                 break
             try:
                 tap.tap()
+                if any(end == "expired" for _, end in attempts):
+                    break  # the clock jumped while its agent was away: its session was ended
                 if not any(thread.is_alive() for thread in clients) and not _is_accepted(attempts):
                     clients = self._answer_at_once(one, numbers)
                 tap.wire.socket.settimeout(2)
@@ -223,7 +225,7 @@ class Users:
             with self.world.wire() as wire:
                 wire.send("answer", id=1, permissionId=one.permission, stream=one.session, outcome=outcome)
                 reply = wire.until("reply")[-1]
-                end = "accepted" if reply["ok"] else _refused(reply["error"]["code"])
+                end = "accepted" if reply["ok"] else _refused(reply["error"])
         except AWAY:
             pass
         one.attempts.append((outcome, end))
@@ -233,7 +235,7 @@ class Users:
         try:
             body = {"permissionId": one.permission, "stream": one.session, "outcome": outcome}
             status, reply = self.world.http("POST", "/api/answer", body)
-            end = "accepted" if status == 200 else _refused(json.loads(reply)["error"]["code"])
+            end = "accepted" if status == 200 else _refused(json.loads(reply)["error"])
         except AWAY:
             pass
         one.attempts.append((outcome, end))
@@ -318,9 +320,11 @@ def _tapped(way: str, value: dict[str, Any]) -> bytes:
     return json.dumps({"dir": way, "line": json.dumps({"jsonrpc": "2.0", **value})}).encode() + b"\n"
 
 
-def _refused(code: str) -> str:
+def _refused(error: dict[str, Any]) -> str:
     """How an answer with this error ended; `journal`: it may have been stored."""
-    return "unknown" if code in ("journal", "internal") else "refused"
+    if error["code"] in ("journal", "internal"):
+        return "unknown"
+    return "expired" if error["message"].startswith("the question expired") else "refused"
 
 
 def _is_accepted(attempts: list[tuple[str, str]]) -> bool:
