@@ -184,6 +184,10 @@ class GeminiChatState(State, kw_only=True):
     """MCP servers that the chat named."""
     outcome: str = "cancelled"
     """Outcome of the open turn if nothing more comes."""
+    prompt: str | None = None
+    """Message id of the latest prompt."""
+    restarted: bool = False
+    """A new process has begun to write, and has not loaded the messages of the chat yet."""
 
 
 _SNAPSHOT = "<state_snapshot>"
@@ -209,8 +213,9 @@ class GeminiChat(Parser):
     Until 0.38 a chat is one JSON document; since then it is a log of JSON lines: a header, messages, and changes of the
     header (`$set`). The CLI rewrites a message in full whenever it grows (its calls are in the second version), so only
     what is new under an id is emitted; results are repeated in the message that passes them to the model.
-    `$set.messages`, `$patch` and `$rewindTo` change the model's context; they retract no event. No line ends a turn:
-    the next prompt or the end of the file does.
+    `$set.messages`, `$patch` and `$rewindTo` change the model's context; they retract no event. No line ends a turn
+    that has been answered: the next prompt or the end of the file does. One that failed or was cancelled ends where its
+    prompt is taken back.
 
     Learned from 0.61, from documents of 2025, and from the CLI's own reader (`chatRecordingService.ts`).
     """
@@ -235,6 +240,7 @@ class GeminiChat(Parser):
         if type(get("$patch")) is dict:
             return self._patch(value["$patch"])
         if type(get("id")) is str:
+            self.state.restarted = False
             return self._message(value)
         if type(get("sessionId")) is str:
             return self._header(value)
@@ -259,6 +265,7 @@ class GeminiChat(Parser):
             self.state.started, self.state.facts = session, {}
             self.emit(SessionEvent, state="started", **self._news(value))
             return self._contents(value, None)
+        self.state.restarted = _CONTENTS.isdisjoint(value)
         return self._contents(value)
 
     def _set(self, changes: Line) -> Skip:
@@ -267,6 +274,7 @@ class GeminiChat(Parser):
         if not isinstance(session, str) or self.state.agent is not None:
             return self._contents(changes)
         self._end_turn(self.state.outcome)  # the CLI states the session again where it resumes a chat
+        self.state.restarted = False
         self.set_session(session)
         self.emit(SessionEvent, state="resumed")
         return self._contents(changes, None)
@@ -304,9 +312,17 @@ class GeminiChat(Parser):
         if grows:  # summed up, as the summary itself says
             for one in gone:
                 one.gone = True
-        else:
+        elif not self.state.restarted:  # `-p --resume` (0.61) first writes the context that a new chat begins with
             outcomes.append(self._forget(gone))
+            self._end_taken_back(gone)
         return best([*reversed(outcomes), "unchanged"])
+
+    def _end_taken_back(self, gone: list[EmittedMessage]) -> None:
+        """End the turn whose prompt the CLI takes back: alone if its request failed, and with what followed if the turn
+        was cancelled (`sendMessageStream` of 0.61)."""
+        prompt = self.state.emitted.get(self.state.prompt or "")
+        if any(one is prompt for one in gone) and self.state.outcome != "completed":
+            self._end_turn("failed" if len(gone) == 1 else self.state.outcome)
 
     def _patch(self, changes: Line) -> Skip:
         """Messages that were masked, reordered or removed, to save room; only a removal becomes an event."""
@@ -386,6 +402,7 @@ class GeminiChat(Parser):
             return "prompt-context"
         self._end_turn(self.state.outcome)
         self.start_turn()
+        self.state.prompt = message["id"]
         emitted.blocks, emitted.chars, emitted.crc = 1, len(text), _crc(text)
         self.emit(Message, role="user", text=text, message_id=message["id"], attachments=attachments)
         return None

@@ -254,6 +254,39 @@ def test_prompt_removed_after_an_api_error_is_a_notice() -> None:
     assert said(found) == [("user", "[[S19]] Trigger an API error.")]
 
 
+def test_turn_fails_when_its_prompt_is_taken_back() -> None:
+    assert turns(chat("api-error")) == [("t1", "started", False), ("t1", "failed", True)]
+
+
+def test_turn_is_cancelled_when_its_prompt_and_what_followed_is_taken_back() -> None:
+    before, prompt = message("a", "user", "Hello."), message("u", "user", "Go.")
+    work = message("g", "gemini", "", toolCalls=[call("c", "read_file")])
+    found = read("gemini-chat", HEADER, before, prompt, work, {"$set": {"messages": [before]}})
+
+    assert turns(found)[-2:] == [("t2", "started", False), ("t2", "cancelled", True)]
+
+
+def test_history_without_an_answered_prompt_ends_no_turn() -> None:
+    before, prompt = message("a", "user", "Hello."), message("u", "user", "Go.")
+    answer = message("g", "gemini", "Gone.")
+    lines = [HEADER, before, prompt, answer, {"$set": {"messages": [before]}}, message("v", "user", "Again.")]
+
+    assert ("t2", "completed", True) in turns(read("gemini-chat", *lines))
+
+
+def test_process_that_resumes_a_chat_rewinds_nothing() -> None:
+    """As 0.61 writes it with `--resume`: its header, the context of a new chat, and then what it has loaded."""
+    context = message("c", "user", "<session_context>\nA folder")
+    prompt, answer = message("u", "user", "Go."), message("g", "gemini", "Yes.")
+    begins = {"$set": {"messages": [context]}}
+    loaded = [{"$set": {"sessionId": "one"}}, {"$set": {"messages": [context, prompt, answer]}}]
+    found = read("gemini-chat", HEADER, begins, prompt, answer, HEADER, begins, *loaded, message("v", "user", "More."))
+
+    assert of(Notice, found) == []
+    assert [one.state for one in of(SessionEvent, found)] == ["started", "resumed"]
+    assert said(found) == [("user", "Go."), ("assistant", "Yes."), ("user", "More.")]
+
+
 def test_removed_messages_are_a_notice_and_masked_ones_are_not() -> None:
     masked = {"$patch": {"updates": [{"id": "g", "content": "…"}]}}
     removed = {"$patch": {"removeIds": ["u", "unknown"]}}
