@@ -23,10 +23,10 @@ test: .venv/.dev
 	$(BIN)/pytest -q -rfEs -n $(TEST_WORKERS) --dist worksteal -m 'not browser and not lab'
 
 # Install agents from the package registry, and run them beside a daemon with a scripted model: no keys, no network.
-# AGENTS='claude codex': only these. LATEST=1: their newest versions, and build/live/report.md about them.
+# AGENTS='claude codex': only these; CELLS='gateway/* run/text': of the matrix only these. LATEST=1: their newest versions, and build/live/report.md about them.
 live: .venv/.dev
 	cd clients/typescript && npm ci --no-fund --no-audit && npm run build
-	$(BIN)/python -m tests.live $(if $(LATEST),--latest) $(AGENTS)
+	$(BIN)/python -m tests.live $(if $(LATEST),--latest) $(if $(CELLS),--cells '$(CELLS)') $(AGENTS)
 
 # A part of it in under five minutes. What cannot be had is not run: the last line says so.
 live-quick: .venv/.dev

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.live.matrix import EXPLAINED, PRINTERS, SCENARIOS, WAYS
+from tests.live.matrix import EXPLAINED, NAMES, SCENARIOS, WAYS
 from tests.live.report import PAGE, explained, page, read
 
 RED = [(agent, *cell.split("/")) for agent, one in read().items() for cell, wrong in one["cells"].items() if wrong]
@@ -14,7 +14,7 @@ def test_page_is_what_the_table_makes() -> None:
 
 def test_table_has_only_what_there_is() -> None:
     for agent, one in read().items():
-        assert agent in PRINTERS
+        assert agent in NAMES
         assert {tuple(cell.split("/")) for cell in one["cells"]} <= {(way, name) for way in WAYS for name in SCENARIOS}
 
 

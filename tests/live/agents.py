@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.live.model import Call
 
@@ -88,6 +88,8 @@ class Agent(NamedTuple):
     """The call that runs a command in a shell."""
     authentication: str | None = None
     """ACP's method of authentication."""
+    default: Callable[[Place], Mapping[str, str]] = lambda _: {}
+    """As `configure`; nothing is set but which model there is, its address, and a key."""
 
     def command(self) -> list[str]:
         return [str(BUILDS[self.build].path), *self.arguments]
@@ -102,6 +104,10 @@ def _claude(place: Place) -> Mapping[str, str]:
         "DISABLE_AUTOUPDATER": "1",
         "ENABLE_TOOL_SEARCH": "false",
     }
+
+
+def _claude_default(place: Place) -> Mapping[str, str]:
+    return {"ANTHROPIC_BASE_URL": place.model, "ANTHROPIC_API_KEY": KEY}
 
 
 def _claude_terminal(place: Place) -> Mapping[str, str]:
@@ -138,6 +144,12 @@ trust_level = "trusted"
 """,
     )
     return {"SCRIPTED_KEY": KEY, "RUST_LOG": "error"}
+
+
+def _codex_default(place: Place) -> Mapping[str, str]:
+    place.write(".codex/config.toml", f'openai_base_url = "{place.model}/v1"\n')
+    place.write(".codex/auth.json", json.dumps({"OPENAI_API_KEY": KEY}))
+    return {}
 
 
 def _codex_terminal(place: Place) -> Mapping[str, str]:
@@ -177,6 +189,10 @@ def _gemini(place: Place) -> Mapping[str, str]:
     }
 
 
+def _gemini_default(place: Place) -> Mapping[str, str]:
+    return {"GOOGLE_GEMINI_BASE_URL": place.model, "GEMINI_API_KEY": KEY, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+
+
 def _qwen(place: Place) -> Mapping[str, str]:
     settings = {
         "general": {"enableAutoUpdate": False},
@@ -195,20 +211,12 @@ def _qwen(place: Place) -> Mapping[str, str]:
 
 
 def _opencode(place: Place) -> Mapping[str, str]:
-    model = {"name": "scripted", "tool_call": True}
-    provider = {
-        "npm": "@ai-sdk/openai-compatible",
-        "name": "scripted",
-        "options": {"baseURL": f"{place.model}/v1", "apiKey": KEY},
-        "models": {"scripted": model},
-    }
     config = {
         "autoupdate": False,
         "share": "disabled",
-        "model": "scripted/scripted",
         "small_model": "scripted/scripted",
-        "provider": {"scripted": provider},
         "permission": {"bash": "ask"},
+        **_opencode_model(place),
     }
     place.write(".config/opencode/opencode.json", json.dumps(config))
     return {
@@ -217,6 +225,22 @@ def _opencode(place: Place) -> Mapping[str, str]:
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
     }
+
+
+def _opencode_model(place: Place) -> dict[str, Any]:
+    model = {"name": "scripted", "tool_call": True}
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "scripted",
+        "options": {"baseURL": f"{place.model}/v1", "apiKey": KEY},
+        "models": {"scripted": model},
+    }
+    return {"model": "scripted/scripted", "provider": {"scripted": provider}}
+
+
+def _opencode_default(place: Place) -> Mapping[str, str]:
+    place.write(".config/opencode/opencode.json", json.dumps(_opencode_model(place)))
+    return {}
 
 
 def _escalated(command: str) -> Call:
@@ -245,6 +269,7 @@ AGENTS = {
         ),
         _claude,
         _bash,
+        default=_claude_default,
     ),
     "claude-terminal": Agent(
         "Claude Code in a terminal",
@@ -261,6 +286,7 @@ AGENTS = {
         ("app-server",),
         _codex,
         lambda command: Call("exec_command", {"cmd": command}),
+        default=_codex_default,
     ),
     "codex-terminal": Agent(
         "Codex in a terminal",
@@ -270,7 +296,16 @@ AGENTS = {
         _codex_terminal,
         _escalated,
     ),
-    "gemini": Agent("Gemini CLI, ACP", "gemini", "acp", ("--acp",), _gemini, _run_shell_command, "gemini-api-key"),
+    "gemini": Agent(
+        "Gemini CLI, ACP",
+        "gemini",
+        "acp",
+        ("--acp",),
+        _gemini,
+        _run_shell_command,
+        "gemini-api-key",
+        _gemini_default,
+    ),
     "opencode-acp": Agent(
         "OpenCode, ACP",
         "opencode",
@@ -288,6 +323,7 @@ AGENTS = {
         ("serve", "--hostname", "127.0.0.1", "--port"),
         _opencode,
         lambda command: Call("bash", {"command": command, "description": "Run a command"}),
+        default=_opencode_default,
     ),
 }
 

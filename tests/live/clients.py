@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from tests.programs import require
 
@@ -63,6 +63,8 @@ class LineClient:
         """All that the agent has said."""
         self.sent: list[dict[str, Any]] = []
         """All that it was sent."""
+        self.outcome: Literal["allowed", "denied"] | None = None
+        """What the client answers to each question; None leaves it open."""
         self.errors = ""
         self._home = environment["HOME"]
         self._lines: Queue[dict[str, Any] | None] = Queue()
@@ -97,6 +99,10 @@ class LineClient:
         """Say whether the turn ends with a message of the agent."""
         raise NotImplementedError
 
+    def answer(self, message: dict[str, Any], *, allows: bool) -> dict[str, Any] | None:
+        """Return the answer to a message of the agent, if it is a question."""
+        raise NotImplementedError
+
     def wait(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Return the next message of the agent that is wanted."""
         while True:
@@ -127,6 +133,8 @@ class LineClient:
                     continue
                 if isinstance(message, dict):
                     self.seen.append(message)
+                    if self.outcome and (answer := self.answer(message, allows=self.outcome == "allowed")):
+                        self.send(answer)
                     self._lines.put(message)
         self._lines.put(None)
 
@@ -172,15 +180,31 @@ class AcpClient(RpcClient):
         self._session = ""
         self._prompt = 0
 
-    def open(self, workspace: Path) -> None:
+    def open(self, workspace: Path, session: str | None = None) -> None:
         self.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
         if self._authentication is not None:
             self.call("authenticate", {"methodId": self._authentication})
-        self._session = self.call("session/new", {"cwd": str(workspace), "mcpServers": []})["sessionId"]
+        place = {"cwd": str(workspace), "mcpServers": []}
+        if session is None:
+            self._session = self.call("session/new", place)["sessionId"]
+        else:
+            self._session = session
+            self.call("session/load", {"sessionId": session, **place})
 
     def prompt(self, text: str) -> None:
         prompt = [{"type": "text", "text": text}]
         self._prompt = self.request("session/prompt", {"sessionId": self._session, "prompt": prompt})
+
+    def interrupt(self) -> None:
+        self.send({**self.version, "method": "session/cancel", "params": {"sessionId": self._session}})
+
+    def answer(self, message: dict[str, Any], *, allows: bool) -> dict[str, Any] | None:
+        if message.get("method") != "session/request_permission":
+            return None
+        kind = "allow_once" if allows else "reject_once"
+        [option] = [one["optionId"] for one in message["params"]["options"] if one["kind"] == kind][:1]
+        result = {"outcome": {"outcome": "selected", "optionId": option}}
+        return {**self.version, "id": message["id"], "result": result}
 
     def is_end(self, message: dict[str, Any]) -> bool:
         return message.get("id") == self._prompt and "method" not in message
@@ -193,16 +217,34 @@ class CodexClient(RpcClient):
         super().__init__(command, workspace, environment)
         self._thread = ""
 
-    def open(self, workspace: Path) -> None:
+    def open(self, workspace: Path, session: str | None = None, *, fork: bool = False) -> None:
+        """Begin a session, or go on with one, or with a copy of it."""
         information = {"name": "test", "title": "Test", "version": "1"}
         self.call("initialize", {"clientInfo": information, "capabilities": {"experimentalApi": True}})
         self.send({"method": "initialized"})
         asks = {"cwd": str(workspace), "approvalPolicy": "untrusted", "sandbox": "danger-full-access"}
-        self._thread = self.call("thread/start", asks)["thread"]["id"]
+        if session is None:
+            self._thread = self.call("thread/start", asks)["thread"]["id"]
+        else:
+            method = "thread/fork" if fork else "thread/resume"
+            self._thread = self.call(method, {"threadId": session, **asks})["thread"]["id"]
 
     def prompt(self, text: str) -> None:
         given = [{"type": "text", "text": text, "text_elements": []}]
         self.request("turn/start", {"threadId": self._thread, "input": given})
+
+    def interrupt(self) -> None:
+        turn = next(one["params"]["turn"]["id"] for one in self.seen[::-1] if one.get("method") == "turn/started")
+        self.request("turn/interrupt", {"threadId": self._thread, "turnId": turn})
+
+    def rewind(self) -> None:
+        """Take the last turn back."""
+        self.call("thread/rollback", {"threadId": self._thread, "numTurns": 1})
+
+    def answer(self, message: dict[str, Any], *, allows: bool) -> dict[str, Any] | None:
+        if message.get("method") != "item/commandExecution/requestApproval":
+            return None
+        return {"id": message["id"], "result": {"decision": "accept" if allows else "decline"}}
 
     def is_end(self, message: dict[str, Any]) -> bool:
         return message.get("method") == "turn/completed"
@@ -253,11 +295,18 @@ class OpenCodeClient:
         for process in (self._tap, self._server):
             process.communicate()
 
-    def open(self, workspace: Path) -> None:
-        self._session = self._request("/session", {})["id"]
+    def open(self, workspace: Path, session: str | None = None, *, fork: bool = False) -> None:
+        """Begin a session, or go on with one, or with a copy of it."""
+        if session is None:
+            self._session = self._request("/session", {})["id"]
+        else:
+            self._session = self._request(f"/session/{session}/fork", {})["id"] if fork else session
 
     def prompt(self, text: str) -> None:
         self._request(f"/session/{self._session}/prompt_async", {"parts": [{"type": "text", "text": text}]})
+
+    def interrupt(self) -> None:
+        self._request(f"/session/{self._session}/abort", {})
 
     def wait_for_end(self) -> object:
         until(lambda: self._session not in self._request("/session/status"), "the end of the turn")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from tests.live.agents import AGENTS, Agent
+from tests.live.agents import AGENTS, BUILDS, Agent, Place, environment
 from tests.live.model import Call, Refusal, Step
 
 KEPT_VARIABLE = "TOOLTAP_LIVE_KEPT"
@@ -19,7 +20,8 @@ class Printer(NamedTuple):
     name: str
     agent: Agent
     words: tuple[str, ...]
-    """Of its command line. `PROMPT` stands for the prompt, `AGAIN` for the words that go on with a session."""
+    """Of its command line. `PROMPT` stands for the prompt, `AGAIN` for the words that go on with a session, and
+    `PERMISSIONS` for those that say what may run."""
     store: tuple[str, str]
     """The variable that names its store to tooltap, and the store's folder below the home folder."""
     resume: tuple[str, ...]
@@ -29,38 +31,50 @@ class Printer(NamedTuple):
     variables: tuple[tuple[str, str], ...] = ()
     asks_again: bool = True
     """Whether it asks the model again when its quota is used up for the moment (429)."""
+    permissions: tuple[str, ...] = ()
+    """Words that let the command run."""
+    auto: tuple[str, ...] = ()
+    """Words with which a model decides what may run; empty: the agent has none."""
 
-    def command(self, prompt: str, again: tuple[str, ...] = ()) -> list[str]:
-        words = [one for word in self.words for one in (again if word == "AGAIN" else (word,))]
-        return [self.agent.command()[0], *(prompt if word == "PROMPT" else word for word in words)]
+    def command(self, prompt: str, again: tuple[str, ...] = (), scenario: str = "") -> list[str]:
+        permissions = {"default": (), "auto": self.auto}.get(scenario, self.permissions)
+        stands_for = {"PROMPT": (prompt,), "AGAIN": again, "PERMISSIONS": permissions}
+        return [self.agent.command()[0], *(one for word in self.words for one in stands_for.get(word, (word,)))]
+
+    def variables_in(self, scenario: str, place: Place) -> dict[str, str]:
+        """Configure the agent, and return the variables of its environment."""
+        if scenario == "default":
+            return environment(self.agent._replace(configure=self.agent.default), place)
+        return {**environment(self.agent, place), **dict(self.variables)}
 
 
 PRINTERS = {
     "claude": Printer(
         "Claude Code, `-p`",
         AGENTS["claude"],
-        (
-            *("-p", "PROMPT", "AGAIN", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"),
-            *("--permission-mode", "default", "--allowedTools", "Bash"),
-        ),
+        ("-p", "PROMPT", "AGAIN", "--output-format", "stream-json", "--verbose", "PERMISSIONS"),
         ("CLAUDE_CONFIG_DIR", ".claude"),
         ("--resume", "SESSION"),
         ("--resume", "SESSION", "--fork-session"),
+        permissions=("--strict-mcp-config", "--permission-mode", "default", "--allowedTools", "Bash"),
+        auto=("--strict-mcp-config", "--permission-mode", "auto"),
     ),
     "codex": Printer(
         "Codex, `exec`",
         AGENTS["codex"],
-        ("exec", "--json", "--skip-git-repo-check", "-s", "danger-full-access", "AGAIN", "PROMPT"),
+        ("exec", "--json", "--skip-git-repo-check", "PERMISSIONS", "AGAIN", "PROMPT"),
         ("CODEX_HOME", ".codex"),
         ("resume", "SESSION"),
+        permissions=("-s", "danger-full-access"),
         asks_again=False,
     ),
     "gemini": Printer(
         "Gemini CLI, `-p`",
         AGENTS["gemini"],
-        ("-p", "PROMPT", "AGAIN", "--output-format", "stream-json", "--approval-mode", "yolo"),
+        ("-p", "PROMPT", "AGAIN", "--output-format", "stream-json", "PERMISSIONS"),
         ("GEMINI_CLI_HOME", ""),
         ("--resume", "SESSION"),
+        permissions=("--approval-mode", "yolo"),
     ),
     "opencode": Printer(
         "OpenCode, `run`",
@@ -74,9 +88,10 @@ PRINTERS = {
     "qwen": Printer(
         "Qwen Code, `-p`",
         AGENTS["qwen"],
-        ("-p", "PROMPT", "AGAIN", "--output-format", "stream-json", "--approval-mode", "yolo"),
+        ("-p", "PROMPT", "AGAIN", "--output-format", "stream-json", "PERMISSIONS"),
         ("QWEN_HOME", ".qwen"),
         ("--resume", "SESSION"),
+        permissions=("--approval-mode", "yolo"),
     ),
 }
 
@@ -85,14 +100,23 @@ class Way(NamedTuple):
     """How an agent is tapped."""
 
     what: str
-    run: bool
+    run: bool = False
     """By `tooltap run`."""
     follow: bool = False
     """By the daemon, in what the agent stores."""
     daemon: Literal["there", "absent", "killed"] = "there"
     """`absent`: started when the agent has ended; `killed`: in the middle, with SIGKILL, and started again."""
+    gateway: bool = False
+    """By `tooltap gateway`, between the agent and its model."""
+    clients: Mapping[str, str] = {}
+    """Agent -> key in `AGENTS` of what a scripted client or person starts, in place of a prompt on the command line."""
+    lacks: str = ""
+    """Why an agent that is not in `clients` cannot be tapped in this way."""
 
 
+_ACP = {"claude-agent-acp": "claude-agent-acp", "gemini": "gemini", "opencode": "opencode-acp", "qwen": "qwen"}
+_NO_CLIENT = "No client talks to this agent in a protocol that `proxy` is for; Claude Agent, ACP, has its own table."
+_NO_SERVER = "The agent has no server that `attach` can join."
 WAYS = {
     "run": Way("`tooltap run`, beside a daemon", run=True),
     "absent": Way("`tooltap run`; the daemon is started when the agent has ended", run=True, daemon="absent"),
@@ -100,6 +124,40 @@ WAYS = {
     "follow": Way("`tooltap serve --follow`; nothing else", run=False, follow=True),
     "both": Way("`tooltap run` and `--follow`: one session, once", run=True, follow=True),
     "both-killed": Way("the same; the daemon is killed in mid-command, and started again", True, True, "killed"),
+    "gateway": Way("`tooltap gateway` between the agent and its model", gateway=True),
+    "gateway-killed": Way(
+        "the same; the daemon is killed in mid-command, and started again", gateway=True, daemon="killed"
+    ),
+    "proxy": Way(
+        "`tooltap proxy` between the agent and its client, which answers (ACP; Codex: its app-server)",
+        clients={**_ACP, "codex": "codex"},
+        lacks=_NO_CLIENT,
+    ),
+    "proxy-killed": Way(
+        "the same; the daemon is killed in mid-command, and started again",
+        daemon="killed",
+        clients={**_ACP, "codex": "codex"},
+        lacks=_NO_CLIENT,
+    ),
+    "answers": Way(
+        "`tooltap proxy --answers`, Claude Code: `run --answers`; a client of the daemon answers",
+        clients={**_ACP, "codex": "codex", "claude": "claude"},
+    ),
+    "attach": Way(
+        "`tooltap attach` to OpenCode's server, and to Codex in a terminal; a client of the daemon answers",
+        clients={"opencode": "opencode", "codex": "codex-terminal"},
+        lacks=_NO_SERVER,
+    ),
+    "hooks": Way(
+        "`tooltap hooks install`, and Claude Code in a terminal; a client of the daemon answers",
+        clients={"claude": "claude-terminal"},
+        lacks="The agent has no dialog of its own that stays usable while a hook waits.",
+    ),
+    "stored": Way(
+        "`tooltap ingest --acp`, twice, when the agent has ended",
+        clients={one: _ACP[one] for one in ("claude-agent-acp", "opencode")},
+        lacks="The agent lists no sessions over ACP.",
+    ),
 }
 
 
@@ -115,9 +173,13 @@ class Scenario(NamedTuple):
     ends: tuple[str, ...] = ("completed",)
     """How each turn ends."""
     interrupted: bool = False
-    """Whether the agent gets SIGINT while the command runs."""
+    """Whether the agent gets SIGINT while the command runs, or its client interrupts it."""
     again: Literal["", "resume", "fork"] = ""
     """How a second process goes on."""
+    outcome: Literal["", "allowed", "denied"] = ""
+    """How the question is answered, if the scenario is about that."""
+    steers: bool = False
+    """Whether a client of the daemon sends a prompt while the command runs."""
 
     def steps(self, agent: Agent) -> list[Step]:
         waits = f"touch runs; until test -e go; do sleep 0.05; done; {self.command}"
@@ -128,12 +190,14 @@ class Scenario(NamedTuple):
 TWICE: Any = {"says": (MODEL_SAYS,) * 2, "ends": ("completed",) * 2}
 SCENARIOS = {
     "text": Scenario("the model says a text"),
+    "default": Scenario("the same; the agent has no configuration but which model there is, its address and a key"),
     "shell": Scenario("the model runs a command, and says a text", "echo one"),
+    "auto": Scenario("the same, in the mode in which a model decides what may run", "echo one"),
     "fails": Scenario("the command fails", "echo some; exit 3", status=("failed",)),
     "refused": Scenario("the model's server refuses", refusals=(Refusal(400, 1_000),), says=(), ends=("failed",)),
     "quota": Scenario("the model's server says once that the quota is used up (429)", refusals=(Refusal(429, 1),)),
     "sigint": Scenario(
-        "the agent gets SIGINT in mid-command",
+        "the agent gets SIGINT in mid-command; where it has a client, an interrupt",
         "echo one",
         status=("cancelled", "interrupted"),
         says=(),
@@ -142,24 +206,69 @@ SCENARIOS = {
     ),
     "resume": Scenario("a new process goes on with the session", "echo one", again="resume", **TWICE),
     "fork": Scenario("a new process goes on with a copy of the session", "echo one", again="fork", **TWICE),
+    "allowed": Scenario("the agent asks before the command, which is allowed", "echo one", outcome="allowed"),
+    "denied": Scenario(
+        "the agent asks before the command, which is denied", "echo one", status=("denied",), outcome="denied"
+    ),
+    "steer": Scenario("a client of the daemon sends a prompt in mid-command", "echo one", steers=True),
 }
 EXPLAINED = {
     "gemini/follow/sigint": "Gemini CLI stores no end of an interrupted turn, which goes on for tooltap.",
     "claude/.*/sigint": "Claude Code says of the interrupted call that the user has rejected it: it reads `denied`.",
     "opencode/both/sigint": "OpenCode prints a call with its result, so the interrupted one is only in what it stores, "
     "and of that, a session that is tapped as well takes no calls.",
-    "gemini/(run|absent|killed)/fails": "Gemini CLI prints `success` for a command that fails: it reads `completed`.",
+    "gemini/(run|absent|killed|both|both-killed)/fails": "Gemini CLI prints `success` for a command that fails: it "
+    "reads `completed`.",
 }
 """Pattern of `agent/way/scenario` -> why these cells are red."""
 
 
+NAMES = {**{key: one.name for key, one in PRINTERS.items()}, "claude-agent-acp": AGENTS["claude-agent-acp"].name}
+"""All agents of the matrix."""
+
+
+def version(agent: str) -> str:
+    """The version of an agent's build."""
+    return BUILDS[AGENTS[agent].build].version
+
+
 def impossible(agent: str, way: str, scenario: str) -> str:
     """Return why there can be no such run, or nothing."""
-    meant = SCENARIOS[scenario]
-    if WAYS[way].daemon == "killed" and not meant.command:
+    tapped, meant = WAYS[way], SCENARIOS[scenario]
+    if tapped.clients:
+        return (tapped.lacks if agent not in tapped.clients else "") or _impossible_for_client(agent, way, scenario)
+    if agent not in PRINTERS:
+        return "The agent does not take a prompt on its command line, but from its client."
+    if tapped.daemon == "killed" and not meant.command:
         return "The daemon is killed in mid-command, and there is none."
     if meant.again == "fork" and not PRINTERS[agent].fork:
         return "The agent has no option that copies a session."
+    if meant.outcome or meant.steers:
+        return "An agent that has its prompt on the command line asks nobody, and takes no other."
+    if scenario == "auto" and not PRINTERS[agent].auto:
+        return "No model of the agent's decides what may run."
+    if tapped.gateway and meant.interrupted:
+        return "The agent asks its model no more, so the gateway cannot see what becomes of the call."
+    return ""
+
+
+def _impossible_for_client(agent: str, way: str, scenario: str) -> str:
+    tapped, meant = WAYS[way], SCENARIOS[scenario]
+    speaks = AGENTS[tapped.clients[agent]].speaks
+    if way == "hooks" and not meant.outcome:
+        return "A hook tells what the agent asks, and no more."
+    if way == "answers" and not (meant.outcome or meant.steers):
+        return "Nothing but answers and prompts differs from `proxy`, or for Claude Code from `run`."
+    if meant.steers and (way != "answers" or speaks == "acp"):
+        return "ACP has no prompt in mid-turn." if speaks == "acp" else "The way `answers` has it."
+    if way == "stored" and (meant.outcome or meant.again == "fork"):
+        return "What was answered is not stored."
+    if tapped.daemon == "killed" and not meant.command:
+        return "The daemon is killed in mid-command, and there is none."
+    if meant.again == "fork" and speaks not in ("codex", "opencode"):
+        return "The agent's protocol has no request that copies a session."
+    if scenario in ("default", "auto"):
+        return "The client configures the agent."
     return ""
 
 
@@ -167,7 +276,7 @@ def cells() -> list[tuple[str, str, str]]:
     """All (agent, way, scenario) that there can be."""
     return [
         (agent, way, scenario)
-        for agent in PRINTERS
+        for agent in NAMES
         for way in WAYS
         for scenario in SCENARIOS
         if not impossible(agent, way, scenario)

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.live.agents import BUILDS
-from tests.live.matrix import EXPLAINED, PRINTERS, SCENARIOS, WAYS, cells, impossible
+from tests.live.agents import AGENTS, BUILDS
+from tests.live.matrix import EXPLAINED, NAMES, PRINTERS, SCENARIOS, WAYS, cells, impossible, version
 
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_name("results.json")
@@ -59,9 +59,8 @@ def record(path: Path, date: str) -> None:
     """Put the cells of a report of pytest into the table, and write the page."""
     results = read()
     for (agent, way, scenario), wrong in of_junit(path).items():
-        version = BUILDS[PRINTERS[agent].agent.build].version
-        if results.get(agent, {}).get("version") != version:
-            results[agent] = {"version": version, "cells": {}}
+        if results.get(agent, {}).get("version") != version(agent):
+            results[agent] = {"version": version(agent), "cells": {}}
         results[agent]["date"] = date
         results[agent]["cells"][f"{way}/{scenario}"] = wrong
     TABLE.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
@@ -75,15 +74,30 @@ def page(results: Results) -> str:
     parts.append("\n| scenario | what happens |\n|---|---|\n")
     parts += [f"| {name} | {scenario.what} |\n" for name, scenario in SCENARIOS.items()]
     for agent, one in sorted(results.items()):
-        parts.append(f"\n## {PRINTERS[agent].name} {one['version']}\n\nRun on {one['date']}.\n\n")
-        parts.append(f"| scenario | {' | '.join(WAYS)} |\n|---|{'---|' * len(WAYS)}\n")
+        parts.append(f"\n## {NAMES[agent]} {one['version']}\n\nRun on {one['date']}.\n\n")
+        ways = [way for way in WAYS if _has(agent, way)]
+        parts.append(f"| scenario | {' | '.join(ways)} |\n|---|{'---|' * len(ways)}\n")
         notes: list[str] = []
         for scenario in SCENARIOS:
-            row = [_cell(agent, way, scenario, one["cells"], notes) for way in WAYS]
+            row = [_cell(agent, way, scenario, one["cells"], notes) for way in ways]
             parts.append(f"| {scenario} | {' | '.join(row)} |\n")
         if notes:
             parts.append("\n" + "".join(f"{number}. {note}\n" for number, note in enumerate(notes, 1)))
+        parts += [f"\nNo {', '.join(lacking)}: {why}\n" for why, lacking in _lacking(agent).items()]
     return "".join(parts)
+
+
+def _has(agent: str, way: str) -> bool:
+    return not all(impossible(agent, way, scenario) for scenario in SCENARIOS)
+
+
+def _lacking(agent: str) -> dict[str, list[str]]:
+    """Return the ways that the agent has no cell of, by the reason."""
+    lacking: dict[str, list[str]] = {}
+    for way in WAYS:
+        if not _has(agent, way):
+            lacking.setdefault(impossible(agent, way, "text"), []).append(f"`{way}`")
+    return lacking
 
 
 def _cell(agent: str, way: str, scenario: str, cells: Mapping[str, str], notes: list[str]) -> str:
@@ -110,12 +124,10 @@ def compare(path: Path, versions: Mapping[str, str]) -> str:
     baselines, which are in `build/live`. `versions`: key of `BUILDS` -> version."""
     known = read()
     lines = ["# Newest versions", ""]
-    for agent, printer in PRINTERS.items():
-        build = printer.agent.build
+    for agent, name in NAMES.items():
+        build = AGENTS[agent].build
         if build in versions:
-            lines.append(
-                f"- {printer.name}: {known.get(agent, {}).get('version', 'not run before')} → {versions[build]}"
-            )
+            lines.append(f"- {name}: {known.get(agent, {}).get('version', 'not run before')} → {versions[build]}")
     lines += ["", "## Cells that differ from the table", ""]
     for (agent, way, scenario), wrong in of_junit(path).items():
         before = known.get(agent, {}).get("cells", {}).get(f"{way}/{scenario}")

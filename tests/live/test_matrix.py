@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,10 +20,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.browser.serving import Site
-from tests.live.agents import Place, environment, missing
+from tests.cli.tap.gateways import gateway
+from tests.live.agents import Place, missing
 from tests.live.clients import PATIENCE, end_processes, until
-from tests.live.matrix import KEPT_VARIABLE, PRINTERS, SCENARIOS, WAYS, Printer, Scenario, cells
-from tests.live.model import Model
+from tests.live.matrix import KEPT_VARIABLE, PRINTERS, SCENARIOS, WAYS, Printer, cells
+from tests.live.model import ASIDE, Model
 
 pytestmark = [pytest.mark.lab, pytest.mark.process, pytest.mark.timeout(1_800)]
 
@@ -46,19 +48,19 @@ class Ended(NamedTuple):
 class Runs:
     """An agent that is run in a folder, once or more often."""
 
-    def __init__(self, folder: Path, printer: Printer, scenario: Scenario, model: str) -> None:
+    def __init__(self, folder: Path, printer: Printer, name: str, model: str) -> None:
+        """`name`: of the scenario."""
         self.home, self.workspace = folder / "home", folder / "workspace"
         for one in (self.home, self.workspace):
             one.mkdir()
         self.written = folder / "written"
-        self._printer, self._scenario = printer, scenario
+        self._printer, self._name, self._scenario = printer, name, SCENARIOS[name]
         self._tee = folder / "bin" / Path(printer.agent.command()[0]).name
         self._tee.parent.mkdir()
         self._tee.write_text(TEE)
         self._tee.chmod(0o755)
         self._variables = {
-            **environment(printer.agent, Place(self.home, self.workspace, model)),
-            **dict(printer.variables),
+            **printer.variables_in(name, Place(self.home, self.workspace, model)),
             "XDG_DATA_HOME": str(folder),
             "REAL": printer.agent.command()[0],
             "WRITTEN": str(self.written),
@@ -68,7 +70,7 @@ class Runs:
         """Run it to its end. `site`: whose daemon is killed in the middle, and started again."""
         for name in ("runs", "go"):
             (self.workspace / name).unlink(missing_ok=True)
-        command = self._printer.command("[[script]] Do it.", again)
+        command = self._printer.command("[[script]] Do it.", again, self._name)
         process = subprocess.Popen(
             [*tap, str(self._tee), *command[1:]] if tap else command,
             cwd=self.workspace,
@@ -108,7 +110,7 @@ def code_alone(agent: str, scenario: str) -> int:
         TemporaryDirectory() as folder,
         Model({"script": meant.steps(printer.agent)}) as model,
     ):
-        return Runs(Path(folder), printer, meant, model.url).run([]).code
+        return Runs(Path(folder), printer, scenario, model.url).run([]).code
 
 
 def events_of(site: Site) -> list[dict[str, Any]]:
@@ -133,7 +135,16 @@ def settled(site: Site, turns: int) -> list[dict[str, Any]]:
 
 
 def ends_of(events: list[dict[str, Any]]) -> list[str]:
-    return [one["state"] for one in events if one["kind"] == "turn" and one["state"] != "started"]
+    """How each turn ended. A provisional end counts until the turn has another one."""
+    ends = [one for one in events if one["kind"] == "turn" and one["state"] != "started"]
+    final = {(one["stream"], one["turn"]) for one in ends if not one.get("provisional")}
+    return [one["state"] for one in ends if not one.get("provisional") or (one["stream"], one["turn"]) not in final]
+
+
+def sessions_of(events: list[dict[str, Any]]) -> set[str]:
+    """The sessions that have turns. What an agent reads before it has named its session belongs to that one."""
+    names = {one["alias"]: one["session"] for one in events if "alias" in one}
+    return {names.get(one["session"], one["session"]) for one in events if one["kind"] == "turn"}
 
 
 def texts_of(events: list[dict[str, Any]], role: str) -> list[str]:
@@ -149,7 +160,16 @@ def statuses_of(events: list[dict[str, Any]]) -> list[str]:
     return [" ".join(one) or "no result" for one in results.values()]
 
 
-@pytest.mark.parametrize(("agent", "way", "scenario"), [pytest.param(*cell, id="-".join(cell)) for cell in cells()])
+def without_asides(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events but those of streams in which the model was asked for a title or the like."""
+    aside = {one["stream"] for one in events if one["kind"] == "message" and one.get("text") == ASIDE}
+    return [one for one in events if one["stream"] not in aside]
+
+
+@pytest.mark.parametrize(
+    ("agent", "way", "scenario"),
+    [pytest.param(*cell, id="-".join(cell)) for cell in cells() if not WAYS[cell[1]].clients],
+)
 def test_agent_runs_as_alone_and_is_understood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, way: str, scenario: str
 ) -> None:
@@ -164,8 +184,13 @@ def test_agent_runs_as_alone_and_is_understood(
     monkeypatch.setenv("TOOLTAP_SPOOL", str(tmp_path / "spool"))
     follow = ("[follow]", f'agents = ["{agent}"]', 'backfill = "all"') if tapped.follow else ()
     tap = [*TOOLTAP, "run", "--socket", str(tmp_path / "run" / "t.sock"), "--"] if tapped.run else []
-    with Model({"script": meant.steps(printer.agent)}) as model, Site(tmp_path, *follow) as site:
-        runs = Runs(tmp_path, printer, meant, model.url)
+    with Model({"script": meant.steps(printer.agent)}) as model, Site(tmp_path, *follow) as site, ExitStack() as stack:
+        address = model.url
+        if tapped.gateway:
+            spool = {"TOOLTAP_SPOOL": str(tmp_path / "spool")}
+            _, client = stack.enter_context(gateway(model.url, site.daemon.path, **spool))
+            address = str(client.base_url).rstrip("/")
+        runs = Runs(tmp_path, printer, scenario, address)
         if tapped.daemon == "absent":
             site.kill()
         ended = [runs.run(tap, site=site if tapped.daemon == "killed" else None)]
@@ -190,14 +215,21 @@ def test_agent_runs_as_alone_and_is_understood(
     expected = code_alone(agent, "shell" if meant.again else scenario)
     expected_codes = [expected] * len(ended)
     assert [one.code for one in ended] == expected_codes
+    if tapped.gateway:
+        events = without_asides(events)
+        assert b"Reconnecting" not in b"".join(one.output for one in ended)  # Codex, whose WebSocket is refused
+        assert {one["provider"] for one in events} == {agent}
     assert texts_of(events, "assistant") == list(meant.says)
-    shown = [tapped.follow or b"touch runs" in one.output for one in ended]  # OpenCode prints a call with its result
+    sees_calls = tapped.follow or tapped.gateway
+    shown = [sees_calls or b"touch runs" in one.output for one in ended]  # OpenCode prints a call with its result
     statuses = statuses_of(events)
     assert len(statuses) == (sum(shown) if meant.command else 0), statuses
     assert set(statuses) <= set(meant.status)
     assert ends_of(events) == list(meant.ends)
     prompts = texts_of(events, "user")
+    if tapped.gateway:  # the request has what the agent adds, too
+        prompts = [one for one in prompts if "Do it." in one]
     assert len(prompts) == len(ended), prompts
-    assert len({one["session"] for one in events if one["kind"] == "turn"}) == (2 if meant.again == "fork" else 1)
+    assert len(sessions_of(events)) == (2 if meant.again == "fork" else 1)
     assert [one for one in events if one["kind"] == "unparsed"] == []
     assert drift.returncode == 0, drift.stdout

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -15,18 +14,10 @@ from tests.live.agents import AGENTS, Place, environment, missing
 from tests.live.clients import AcpClient, until
 from tests.live.matrix import MODEL_SAYS
 from tests.live.model import Model
+from tests.live.test_clients import TEE, lines_of
 from tests.live.test_matrix import TOOLTAP, ends_of, events_of, settled, texts_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.process, pytest.mark.timeout(1_800)]
-
-TEE = """#!/bin/bash
-exec "$REAL" "$@" < <(exec tee -i "$READ") > >(exec tee -i "$WRITTEN")
-"""
-"""Notes what the agent reads and writes."""
-
-
-def lines_of(path: Path) -> list[object]:
-    return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
 @pytest.mark.parametrize("name", sorted(name for name, agent in AGENTS.items() if agent.speaks == "acp"))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.live import report
+from tests.live.__main__ import chosen
 from tests.live.report import of_junit, page, read, record
 
 JUNIT = """<testsuites><testsuite>
@@ -49,6 +50,22 @@ def test_page_has_each_cell_and_why_it_is_red(junit: Path) -> None:
     record(junit, "2026-11-29")
     text = report.PAGE.read_text()
 
-    assert "| text | yes | – | none (1) | – | – | none (1) |\n" in text
-    assert "| shell | – | – | – | – | – | no (2) |\n" in text
-    assert "1. The daemon is killed in mid-command, and there is none.\n2. AssertionError: said twice\n" in text
+    assert "| text | yes | – | none (1) | – | – | none (1) | – | none (1) | none (2) | none (3) |\n" in text
+    assert "| shell | – | – | – | – | – | no (4) | – | – | none (2) | none (3) |\n" in text
+    assert "1. The daemon is killed in mid-command, and there is none.\n" in text
+    assert "4. AssertionError: said twice\n" in text
+
+
+def test_page_says_once_which_ways_an_agent_has_not(junit: Path) -> None:
+    record(junit, "2026-11-29")
+
+    assert "\nNo `attach`: The agent has no server that `attach` can join.\n" in report.PAGE.read_text()
+
+
+def test_chosen_cells_are_tests_of_the_agents_and_ways_that_are_named() -> None:
+    tests = [test.partition("::")[2] for test in chosen(["gemini"], ["run/text", "proxy/te*", "nothing/*"])]
+
+    assert tests == [
+        "test_agent_runs_as_alone_and_is_understood[gemini-run-text]",
+        "test_agent_works_for_its_client_and_is_understood[gemini-proxy-text]",
+    ]

@@ -1,0 +1,199 @@
+"""Each agent that has a client, or a person at its terminal, in each way and scenario: it runs as without tooltap, and
+the events say what happened.
+
+`make live` runs this.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.serving import Site
+from tests.live.agents import AGENTS, Agent, Place, environment, missing
+from tests.live.clients import AcpClient, Client, CodexClient, LineClient, OpenCodeClient, until
+from tests.live.matrix import SCENARIOS, WAYS, Scenario, Way, cells
+from tests.live.model import Model
+from tests.live.test_answering import started
+from tests.live.test_matrix import TOOLTAP, ends_of, events_of, sessions_of, settled, statuses_of, texts_of
+from tooltap.daemon.client.blocking import ask
+from tooltap.protocol.frames import AnswerRequest, SendRequest
+
+pytestmark = [pytest.mark.lab, pytest.mark.process, pytest.mark.timeout(1_800)]
+
+TEE = """#!/bin/bash
+exec "$REAL" "$@" < <(exec tee -i "$READ") > >(exec tee -i "$WRITTEN")
+"""
+"""Notes what the agent reads and writes."""
+PROMPT = "[[script]] Do it."
+STEER = "Use the other file."
+
+
+class Work:
+    """An agent in a folder, which a client runs once or more often. `way`: how it is tapped."""
+
+    def __init__(self, folder: Path, agent: Agent, way: str, scenario: Scenario, model: str, site: Site) -> None:
+        self.home, self.workspace = folder / "home", folder / "workspace"
+        self.read, self.written = folder / "read", folder / "written"
+        for one in (self.home, self.workspace):
+            one.mkdir()
+        self._tee = folder / "bin" / Path(agent.command()[0]).name
+        self._tee.parent.mkdir()
+        self._tee.write_text(TEE)
+        self._tee.chmod(0o755)
+        self._agent, self._way, self._scenario, self._site = agent, way, scenario, site
+        self._place = Place(self.home, self.workspace, model)
+
+    def run(self, session: str | None = None) -> None:
+        """Let the agent do its work. `session`: one that it goes on with."""
+        for name in ("runs", "go"):
+            (self.workspace / name).unlink(missing_ok=True)
+        turns = len(ends_of(events_of(self._site)))
+        with self._started() as client:
+            if isinstance(client, LineClient) and self._answers_itself():
+                client.outcome = self._scenario.outcome or "allowed"
+            self._open(client, session)
+            client.prompt(PROMPT)
+            if self._scenario.command:
+                self._accompany(client)
+            if isinstance(client, LineClient):
+                client.wait_for_end()
+            if self._way == "stored":
+                return
+            until(lambda: len(ends_of(events_of(self._site))) > turns or self._way == "hooks", "the end of the turn")
+            if WAYS[self._way].daemon == "there" and self._way == "proxy":
+                assert isinstance(client, LineClient)
+                until(lambda: lines_of(self.read) == client.sent, "the same lines to the agent")
+                until(lambda: lines_of(self.written) == client.seen, "the same lines from it")
+
+    def _answers_itself(self) -> bool:
+        return self._way.startswith("proxy") or self._way == "stored"
+
+    def _started(self) -> AbstractContextManager[Client]:
+        agent, variables = self._agent, environment(self._agent, self._place)
+        if not self._answers_itself():
+            return started(agent, self._place, self._site.daemon.path)
+        real, *arguments = agent.command()
+        command = [real, *arguments]
+        if self._way != "stored":
+            command = [*TOOLTAP, "proxy", "--socket", str(self._site.daemon.path), "--", str(self._tee), *arguments]
+            variables |= {"REAL": real, "READ": str(self.read), "WRITTEN": str(self.written)}
+        if agent.speaks == "codex":
+            return CodexClient(command, self.workspace, variables)
+        return AcpClient(command, self.workspace, variables, agent.authentication)
+
+    def _open(self, client: Client, session: str | None) -> None:
+        if session is None:
+            client.open(self.workspace)
+        elif isinstance(client, CodexClient | OpenCodeClient):
+            client.open(self.workspace, session, fork=self._scenario.again == "fork")
+        else:
+            assert isinstance(client, AcpClient)
+            client.open(self.workspace, session)
+
+    def _accompany(self, client: Client) -> None:
+        """Answer the question, and do what the scenario does while the command runs."""
+        meant, runs = self._scenario, self.workspace / "runs"
+        question: dict[str, Any] = {}
+        if not self._answers_itself():
+            question = self._question()
+            asked = AnswerRequest(permission_id=question["permissionId"], outcome=meant.outcome or "allowed")
+            assert ask(asked, path=self._site.daemon.path).delivered
+        if meant.outcome == "denied":
+            return
+        until(runs.exists, "the command")
+        if WAYS[self._way].daemon == "killed":
+            self._site.kill()
+            self._site.start()
+        if meant.steers:
+            assert ask(SendRequest(session=question["session"], text=STEER), path=self._site.daemon.path).delivered
+        if meant.interrupted:
+            assert isinstance(client, AcpClient | CodexClient | OpenCodeClient)
+            client.interrupt()
+        else:
+            (self.workspace / "go").touch()
+
+    def _question(self) -> dict[str, Any]:
+        found: list[dict[str, Any]] = []
+
+        def is_asked() -> bool:
+            with self._site.daemon.connect() as wire:
+                found[:] = [one for one in wire.ask("waiting")["waiting"] if one["answerable"]]
+            return bool(found)
+
+        until(is_asked, "the question")
+        return found[0]
+
+
+def lines_of(path: Path) -> list[object]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("agent", "way", "scenario"),
+    [pytest.param(*cell, id="-".join(cell)) for cell in cells() if WAYS[cell[1]].clients],
+)
+def test_agent_works_for_its_client_and_is_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, way: str, scenario: str
+) -> None:
+    tapped, meant = WAYS[way], SCENARIOS[scenario]
+    started_as = AGENTS[tapped.clients[agent]]
+    if (build := missing(started_as)) is not None:
+        pytest.fail(f"{build.package} {build.version} is not installed: `make live` installs it")
+    monkeypatch.setenv("TOOLTAP_SPOOL", str(tmp_path / "spool"))
+    with Model({"script": meant.steps(started_as)}) as model, Site(tmp_path) as site:
+        work = Work(tmp_path, started_as, way, meant, model.url, site)
+        work.run()
+        if way == "stored":
+            ingest(site, started_as, work, model.url)
+        if meant.again:
+            work.run(next(one["session"] for one in events_of(site) if one["kind"] in ("turn", "session")))
+            if way == "stored":
+                ingest(site, started_as, work, model.url)
+        if way == "hooks":
+            until(lambda: outcomes_of(events_of(site)), "the receipt")
+            events = events_of(site)
+        else:
+            events = settled(site, 2 if meant.again else 1)
+        drift = subprocess.run(
+            [*TOOLTAP, "drift", "--socket", str(site.daemon.path)], capture_output=True, text=True, check=False
+        )
+
+    check(events, tapped, way, meant)
+    if way == "stored":
+        assert {one["cwd"] for one in events if "cwd" in one} == {str(work.workspace)}
+    assert [one for one in events if one["kind"] == "unparsed"] == []
+    assert drift.returncode == 0, drift.stdout
+
+
+def check(events: list[dict[str, Any]], tapped: Way, way: str, meant: Scenario) -> None:
+    if meant.outcome:
+        assert outcomes_of(events) == [meant.outcome]
+    if way == "hooks":
+        return
+    assert texts_of(events, "assistant") == list(meant.says)
+    statuses = statuses_of(events)
+    assert len(statuses) == (len(meant.ends) if meant.command else 0), statuses
+    assert set(statuses) <= set(meant.status)
+    assert ends_of(events) == list(meant.ends)
+    prompts = texts_of(events, "user")
+    assert len(prompts) == len(meant.ends) + meant.steers, prompts
+    assert len(sessions_of(events)) == (2 if meant.again == "fork" else 1)
+
+
+def outcomes_of(events: list[dict[str, Any]]) -> list[str]:
+    """How each question was answered."""
+    return [one["outcome"] for one in events if one["kind"] == "permission-response"]
+
+
+def ingest(site: Site, agent: Agent, work: Work, model: str) -> None:
+    """Read what the agent has stored, twice."""
+    command = [*TOOLTAP, "ingest", "--acp", "--socket", str(site.daemon.path), "--", *agent.command()]
+    variables = environment(agent, Place(work.home, work.workspace, model))
+    for _ in range(2):
+        subprocess.run(command, env=variables, cwd=work.workspace, check=True, timeout=120)
