@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import anyio
@@ -36,6 +37,7 @@ from tooltap.daemon.server.server import Server
 from tooltap.daemon.sessions.prices import state
 from tooltap.daemon.sessions.usage import bill
 from tooltap.daemon.system.clock import ClockWatch, wall_clock
+from tooltap.daemon.system.hard_links import HardLinks
 from tooltap.daemon.system.listener import Listener
 from tooltap.daemon.system.logs import Trouble, faults, get_logger, lines_left_out
 from tooltap.daemon.system.loop import Watchdog
@@ -74,7 +76,7 @@ FINDINGS_PATIENCE = 0.2
 CLOCK_TRUST = 3600.0
 """Seconds without a jump ahead of the clock before events are deleted for their age: a wrong clock may be set back."""
 FILES_PERIOD = 2.0
-"""Seconds between checks that the journal's files and the socket are where they were."""
+"""Seconds between checks that the daemon's files and the socket are where they were, and have no other name."""
 VIEWS_PERIOD = 60.0
 """Seconds between searches for missing views."""
 FOLLOWING_RETRY = 5.0
@@ -126,6 +128,7 @@ class Daemon:
         self._follower: Follower | None = None
         self._following = anyio.CancelScope()
         self._drain: Drain
+        self._hard_links = HardLinks(self._files)
         self._outputs: OutputCache
         self._search: Search
         self._stopping = anyio.Event()
@@ -264,6 +267,7 @@ class Daemon:
             "notifying": self._notifier.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "errors": dict(faults.counts),
+            "hardLinks": self._hard_links.statistics(),
             "trace": None if self._trace is None else self._trace.statistics(),
             "limits": {
                 key: value
@@ -359,6 +363,7 @@ class Daemon:
             )
             tasks.start_soon(self._run_follower, self._follower, name="follow")
         tasks.start_soon(_repeat, FILES_PERIOD, self.journal.check_files, name="files of the journal")
+        tasks.start_soon(_repeat, FILES_PERIOD, self._hard_links.look, name="hard links")
         tasks.start_soon(_repeat, FILES_PERIOD, lambda: self.server.renew(listener), name="socket")
         tasks.start_soon(_repeat, FILES_PERIOD, self._renew_record, name="record of the daemon")
         tasks.start_soon(_repeat, VIEWS_PERIOD, self._make_missing_views, name="views that were not made")
@@ -372,6 +377,10 @@ class Daemon:
             tasks.start_soon(self._scrub, name="verification of the journal")
         if self._trace is not None:
             _log.info("tracing", file=str(self._trace.path))
+
+    def _files(self) -> list[Path]:
+        """The files with raw lines and events."""
+        return [*self.journal.files, *([] if self._trace is None else [self._trace.path]), *self._drain.spools]
 
     def _restart(self) -> None:
         """Handle `Journal.on_reset`: the journal was replaced by another one."""

@@ -34,8 +34,15 @@ from tooltap.daemon.client.discovery import ConnectError, DaemonError, Disconnec
 from tooltap.daemon.config import Config, ConfigError, load_config
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import CorruptError, JournalError
-from tooltap.daemon.journal.sqlite.file import format_of, high_water_path, last_scrub, removed_by_retention
+from tooltap.daemon.journal.sqlite.file import (
+    format_of,
+    high_water_path,
+    journal_files,
+    last_scrub,
+    removed_by_retention,
+)
 from tooltap.daemon.system.clock import iso_time, wall_clock
+from tooltap.daemon.system.hard_links import LINKED
 from tooltap.daemon.system.listener import is_listening
 from tooltap.daemon.system.optional_packages import how_to_install
 from tooltap.daemon.system.paths import config_path, daemon_folders, spool_path
@@ -55,7 +62,7 @@ from tooltap.normalizers.catalog.registry import (
     stores,
 )
 from tooltap.traces.drift.baselines import PACKAGED, age, load
-from tooltap.traces.recording.own_file import why_not_writable, why_unsteady
+from tooltap.traces.recording.own_file import has_other_name, why_not_writable, why_unsteady
 from tooltap.traces.recording.writer import trace_path
 
 
@@ -478,6 +485,8 @@ def journal(file: Path, *, is_opened: bool = True) -> Iterator[Finding]:
     if status.st_mode & 0o077:
         text = f"other users may read {file} (mode {stat.S_IMODE(status.st_mode):04o}), which holds what agents printed"
         yield problem("journal", text, f"Run {shell_line('chmod', '600', file)}.")
+    for one in journal_files(file.resolve()):
+        yield from _other_name("journal", one, copied=file.resolve())
     if not is_opened or why_not_writable(file.parent):  # which is a finding already, and SQLite needs files beside it
         return
     try:
@@ -489,6 +498,15 @@ def journal(file: Path, *, is_opened: bool = True) -> Iterator[Finding]:
         yield problem("journal", str(error), advice)
     else:
         yield fine("journal", f"{file} has {status.st_size / MIB:.1f} MiB, format {version}")
+
+
+def _other_name(area: str, file: Path, *, copied: Path) -> Iterator[Finding]:
+    """Report another name of a file. `copied`: the file that a copy takes the place of; a log is gone by then."""
+    if has_other_name(file):
+        new = f"{copied}.copy"
+        command = f"{shell_line('cp', '-p', copied, new)} && {shell_line('mv', new, copied)}"
+        advice = f"With the daemon stopped, run {command}. Backups are made by `tooltap journal backup`."
+        yield problem(area, f"{file} {LINKED}", advice)
 
 
 def _steadiness(place: Path) -> Iterator[Finding]:
@@ -548,6 +566,7 @@ def traces(statistics: dict[str, Any] | None) -> Iterator[Finding]:
         yield fine("traces", f"{who} no trace of raw lines", "TOOLTAP_TRACE=1 switches it on.")
         return
     yield fine("traces", f"{who} raw lines to {path}")
+    yield from _other_name("traces", path, copied=path)
     yield from folder("traces", path.parent)
 
 
@@ -559,6 +578,8 @@ def spools_of(directory: Path, statistics: dict[str, Any] | None) -> Iterator[Fi
     """Check the spools that wait for a daemon. `statistics`: those of the running daemon, if any."""
     yield from folder(SPOOL, directory)
     waiting: defaultdict[str, dict[Path, int]] = defaultdict(dict)
+    for path in islice(filter(has_other_name, spools(directory)), NAMED):
+        yield from _other_name(SPOOL, path, copied=path)
     for path, size in spools(directory).items():
         try:
             header, is_used = read_header(path)

@@ -127,6 +127,8 @@ def describe_daemon(statistics: dict[str, Any]) -> list[str]:
             lines.append(f"  cannot be read: at least {counted(more, 'other file')}")
     if (web := statistics.get("web")) is not None:
         lines.append(f"web: {web['url']}, {counted(web['connections'], 'connection')}, {web['feeds']} live")
+    for path in list(statistics.get("hardLinks", ()))[:MAX_UNREADABLE]:
+        lines.append(f"another name (a hard link) leads to {short(path, MAX_SPOOL)}; see `tooltap doctor`")
     if trace is not None:
         lines.append(_trace(trace, statistics["limits"]["trace_total_bytes"]))
     return lines

@@ -15,6 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -646,6 +647,11 @@ class Journal(ABC):
     def problem(self) -> str:
         """One sentence on what the journal waits for, or why it cannot store anything; empty if all is well."""
         return ""
+
+    @property
+    def files(self) -> list[Path]:
+        """The files with what is stored; none if that is on a server."""
+        return []
 
     def check_files(self) -> None:  # noqa: B027 -- only a journal in a file has some
         """Log it if the journal's files are not where they were: called every few seconds."""

@@ -132,6 +132,11 @@ class Drain:
         self._quarantined = spools(quarantine_folder(self._directory))
         return spools(self._directory)
 
+    @property
+    def spools(self) -> list[Path]:
+        """The spools of the last run, at most `LISTED`."""
+        return list(self._found)[:LISTED]
+
     def statistics(self) -> dict[str, Any]:
         """Return the statistics as of the last run. Spools in use count as waiting."""
         return {
@@ -147,7 +152,7 @@ class Drain:
                     **({"socket": self._sockets[path]} if path in self._sockets else {}),
                     **({"problem": self._complaints[path]} if path in self._complaints else {}),
                 }
-                for path, size in list(self._found.items())[:LISTED]
+                for path, size in ((path, self._found[path]) for path in self.spools)
             ],
             "quarantined": {
                 "directory": str(quarantine_folder(self._directory)),

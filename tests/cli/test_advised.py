@@ -145,6 +145,8 @@ FOLLOWED = {
     "Not displayed: the tooltap daemon is not running; the user can start it with `tooltap serve`.": MCP
     + "test_tools_need_a_daemon",
     "damaged: {}, {}; see `tooltap journal check`": DAMAGE + "test_commands_and_statistics_name_the_damage",
+    "another name (a hard link) leads to {}; see `tooltap doctor`": "tests/daemon/test_files_in_use.py::"
+    "test_other_name_from_before_the_start_is_reported_once",
     "none; install it with `tooltap service install`": SERVICE + "test_status_shows_systemd_state",
     "{} was not written by tooltap; move it away first": SERVICE + "test_foreign_unit_is_moved_away",
     "it follows no agent: to have all followed, end it with `tooltap serve stop`, then run `tooltap up` again": HERE

@@ -23,13 +23,17 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.cli.command import here
+from tests.daemon.constants import VARIABLE
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Running
 from tests.daemon.taps.test_follow_machines import AS_ROOT, PRIVATE, require_machines
 from tests.daemon.web.browsing import Browser, browsed
 from tests.programs import require
 from tooltap.daemon.journal.sqlite.file import STAMP_OFFSET
+from tooltap.daemon.system.hard_links import LINKED
 from tooltap.daemon.system.paths import daemon_folders
+from tooltap.daemon.taps.delivery.spool import Header, Spool
+from tooltap.protocol.frames import Ingest
 
 # -- what happens to a file -------------------------------------------------------------------------------------------
 
@@ -123,10 +127,13 @@ def token(change: Change, sentence: str) -> Row:
     return Row("token", change, "programs cannot read the token", sentence)
 
 
-LINKED = [
-    *("journal.db", "journal.db-wal", "journal.db.lock", "journal.db.tip", "journal.db.search", "run/t.sock"),
-    *("trace.jsonl", "token", "logins", "record"),
-]
+def other_name(file: str) -> Row:
+    return Row(file, linked, f"a file {LINKED}", f"{{file}} {LINKED}")
+
+
+SPOOL = "spool/s.spool"
+HARMLESS = ["journal.db.lock", "journal.db.tip", "journal.db.search", "run/t.sock", "token", "logins", "record"]
+"""Files of which another name endangers nothing: they are made again, or hold nothing that is kept."""
 ROWS = [
     *(journal(file, change) for file in ("journal.db", "journal.db-wal") for change in (removed, renamed, replaced)),
     journal("journal.db", overwritten, OVERWRITTEN),
@@ -144,7 +151,8 @@ ROWS = [
         for change in (removed, renamed, replaced)
     ),
     *(Row("record", change) for change in (removed, renamed)),
-    *(Row(file, linked) for file in LINKED),
+    *(Row(file, linked) for file in HARMLESS),
+    *(other_name(file) for file in ("journal.db", "journal.db-wal", "trace.jsonl", SPOOL)),
 ]
 
 
@@ -188,7 +196,7 @@ def found_by_search(browser: Browser, word: str, refused: str) -> int | None:
 def complaints(daemon: Running | DaemonProcess) -> list[str]:
     """Return the notes and problems of `doctor` about the daemon and its files."""
     reported = json.loads(here("doctor", "--json", "--timeout", 60, "--socket", daemon.path).stdout)
-    areas = ("daemon", "socket", "journal", "traces", "record", "web", "search")
+    areas = ("daemon", "socket", "journal", "spool", "traces", "record", "web", "search")
     found = [one for one in reported["findings"] if one["area"] in areas and one["level"] != "ok"]
     return [one["text"] for one in found if " left for " not in one["text"]]  # the disk of the machine
 
@@ -224,12 +232,15 @@ def place_of(row: Row, folder: Path, browser: Browser) -> Path:
 def test_row(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLTAP_TRACE", "1")
     monkeypatch.setenv("TOOLTAP_TRACE_FILE", str(tmp_path / "trace.jsonl"))
+    monkeypatch.setenv("TOOLTAP_SPOOL", str(tmp_path / "spool"))
     kept = tmp_path / "kept"
     with browsed(tmp_path):
         pass
     for one in tmp_path.glob("journal.db*"):
         shutil.copyfile(one, tmp_path / f"older-{one.name}")
-    with capture_logs() as log, browsed(tmp_path, files_period=0.05) as (daemon, browser):
+    periods: dict[str, Any] = {"files_period": 0.05, "drain_interval": 0.05}
+    spool = Spool.create(tmp_path / "spool", Header(socket="elsewhere", ingest=Ingest(stream="s")))  # and it is in use
+    with closing(spool), capture_logs() as log, browsed(tmp_path, **periods) as (daemon, browser):
         login = browser.log_in()
         assert publish(daemon, "word before") == ""
         daemon.until_indexed()
@@ -250,6 +261,8 @@ def test_row(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             until(lambda: found_by_search(browser, "word", row.search) == len(acknowledged))
         if row.doctor:
             until_doctor_says(daemon, row.doctor.format(file=file))
+            problem = {str(file): f"it {LINKED}"} if row.change is linked else {}
+            assert daemon.stats()["hardLinks"] == browser.get("/api/stats").json["hardLinks"] == problem
         else:
             until(file.exists)
             until_doctor_says(daemon)
@@ -257,6 +270,8 @@ def test_row(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert browser.get("/api/stats").status == 200
         if row.refused == OVERWRITTEN:  # what was in the file is gone; what is in it now is served
             acknowledged = []
+        elif row.change is linked:
+            kept.unlink(missing_ok=True)
         elif refusal or row.file == "token":
             (shutil.copy if row.change is removed and not refusal else os.replace)(kept, file)
             if row.change is removed and refusal:
@@ -264,17 +279,33 @@ def test_row(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if row.refused != OVERWRITTEN:
             assert publish(daemon, "word after") == ""
             acknowledged.append("word after")
-        if row.file != "trace.jsonl" and row.refused != OVERWRITTEN:
+        if (row.file != "trace.jsonl" or row.change is linked) and row.refused != OVERWRITTEN:
             until_doctor_says(daemon)
         if row.file == "logins":
             assert json.loads(file.read_bytes())
-        if row.logged and row.file != "trace.jsonl":
+        if row.logged and (row.file != "trace.jsonl" or row.change is linked):
             assert [one["event"] for one in log].count(row.logged) == 1
     with browsed(tmp_path) as (daemon, browser):
         assert texts(daemon) == acknowledged
         assert publish(daemon, "word at last") == ""
         assert texts(daemon) == [*acknowledged, "word at last"]
         assert browser.get("/api/stats").status == 200
+
+
+def test_other_name_from_before_the_start_is_reported_once(tmp_path: Path) -> None:
+    name = "journal.db"
+    with browsed(tmp_path):
+        pass
+    linked(tmp_path / name, tmp_path / "kept")
+    with DaemonProcess(tmp_path, **{VARIABLE: '{"files_period": 0.02}'}) as daemon:
+        daemon.wait_ready()
+        until(lambda: statistics(daemon)["hardLinks"] == {str(tmp_path / name): f"it {LINKED}"})
+        assert complaints(daemon) == [f"{tmp_path / name} {LINKED}"]
+        printed = here("stats", "--socket", daemon.path).stdout.decode().replace("\n  ", " ")
+        assert f"another name (a hard link) leads to {tmp_path / name}; see `tooltap doctor`" in printed
+        daemon.process.terminate()
+        assert daemon.wait() == 0
+    assert [one["file"] for one in daemon.log if one["event"] == f"a file {LINKED}"] == [str(tmp_path / name)]
 
 
 def publish_when_possible(daemon: Running, text: str) -> str:

@@ -70,6 +70,15 @@ def lock_own(path: str | os.PathLike[str]) -> int:
     return lock
 
 
+def has_other_name(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has another name (a hard link), through which others may change it."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+
+
 def open_special(path: str | os.PathLike[str], flags: int) -> int | None:
     """Open a pipe, a terminal or another device, such as `/dev/stdout`; None if the path names nothing or something
     else. Raises `OSError`, also for a pipe of another user in a folder that others may write to."""

@@ -543,6 +543,11 @@ def claim_side_files(path: Path) -> None:
             raise JournalError(f"{companion} cannot be the journal's: {error.strerror}; {ADVICE}") from None
 
 
+def journal_files(path: Path) -> list[Path]:
+    """The files that hold the events of the journal `path`: the file and its write-ahead log."""
+    return [path, Path(f"{path}-wal")]
+
+
 def index_path(path: Path) -> Path:
     """The search index of the journal `path`."""
     return Path(f"{path}.search")

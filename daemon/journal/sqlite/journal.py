@@ -54,6 +54,7 @@ from tooltap.daemon.journal.sqlite.file import (
     copy_some,
     create_or_check,
     finish_swap,
+    journal_files,
     set_log_aside,
     steady_place,
     swap_path,
@@ -212,6 +213,10 @@ class SqliteJournal(Journal):
     @property
     def problem(self) -> str:
         return self._files.problem()
+
+    @property
+    def files(self) -> list[Path]:
+        return journal_files(self.path)
 
     def check_files(self) -> None:
         with suppress(OSError):  # a commit says what is wrong with it

@@ -41,7 +41,9 @@ from tests.test_layout import ROOT
 from tests.traces.drift.altering import altered, rename
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.system.paths import daemon_folders
+from tooltap.daemon.taps.delivery.spool import Header, Spool
 from tooltap.normalizers.core.items import OutputChunk
+from tooltap.protocol.frames import Ingest
 
 HERE = "tests/cli/manage/test_advice.py::"
 SPOOLS = "tests/cli/manage/test_doctor_spools.py::"
@@ -52,6 +54,8 @@ CHMOD = HERE + "test_chmod_mends_it"
 FOLLOWED = {
     "Run {}.": CHMOD,
     "Run {}, or set TOOLTAP_SOCKET to a place of your own.": CHMOD,
+    "With the daemon stopped, run {}. Backups are made by `tooltap journal backup`.": HERE
+    + "test_copy_takes_the_place_of_a_file_with_another_name",
     "Run {}, or choose another place: `tooltap serve --journal sqlite:PATH`.": CHMOD,
     "Run {} once: it takes them in. A journal has one daemon at a time.": SPOOLS
     + "test_spool_of_a_daemon_elsewhere_is_named",
@@ -558,6 +562,32 @@ def test_unreadable_spool_is_moved_away_by_a_daemon(home: Path) -> None:
         until(lambda: ["Delete them when" in one.advice for one in problems(examined())] == [True])
         (home / "data" / "spool" / "quarantined" / "zeroed.spool").unlink()
         assert problems(examined()) == []
+
+
+@pytest.mark.process
+def test_copy_takes_the_place_of_a_file_with_another_name(home: Path) -> None:
+    """The other names keep what was there, and a backup is a file of its own."""
+    trace, journal, others = home / "a trace.jsonl", home / "data" / "tooltap" / "journal.db", home / "other names"
+    spool = Spool.create(home / "data" / "spool", Header(socket="elsewhere", ingest=Ingest(stream="s", dialect="auto")))
+    spool.close()
+    others.mkdir()
+    with served("serve", TOOLTAP_TRACE=1, TOOLTAP_TRACE_FILE=trace):
+        publish_one(home)
+        until(lambda: trace.exists() and trace.stat().st_size)
+        for file in (journal, spool.path, trace):
+            (others / file.name).hardlink_to(file)
+        found = problems(examined())
+        [backup] = {tuple(*commands(one.advice)) for one in found}
+        assert here(*backup, home / "backup.db").returncode == 0
+        assert here("serve", "stop").returncode == 0
+    for one in found:
+        [command] = re.findall(r"^With the daemon stopped, run (.+ && .+)\. Backups", one.advice)
+        subprocess.run(command, shell=True, check=True)
+    assert len(found) == 3
+    with served("serve", TOOLTAP_TRACE=1, TOOLTAP_TRACE_FILE=trace):
+        publish_one(home)
+        assert problems(examined()) == []
+    assert {one.stat().st_nlink for one in (journal, spool.path, trace, home / "backup.db", *others.iterdir())} == {1}
 
 
 # -- the journal and its index ----------------------------------------------------------------------------------------
