@@ -50,6 +50,7 @@ OF_TABLES: dict[str, tuple[str, ...]] = {
     "normalizers/dialects/continuedev/__init__.py": ("fullmatch",),
     "normalizers/dialects/copilot/__init__.py": ("fullmatch",),
     "normalizers/dialects/cline/__init__.py": ("fullmatch",),
+    "normalizers/dialects/crush/__init__.py": ("fullmatch",),
     "normalizers/dialects/cursor/__init__.py": ("fullmatch",),
     "normalizers/dialects/droid/__init__.py": ("fullmatch",),
     "normalizers/dialects/hermes/__init__.py": ("fullmatch",),
