@@ -1,6 +1,6 @@
 """`make schema`: generates files from the structs in `protocol/`, unless a change would break clients.
 
-The committed JSON Schema is a promise to clients. It may only grow: see `COMPATIBILITY` in `cli/schema/model.py`.
+The committed JSON Schema is a promise to clients. It may only grow: see `COMPATIBILITY` in `protocol/schema.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tooltap.cli.schema.model import Schema
 from tooltap.cli.schema.schema import write
+from tooltap.protocol.schema import Schema
 from tooltap.traces.recording.whole_file import write_whole
 
 ROOT = Path(__file__).parent.parent

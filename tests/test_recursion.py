@@ -124,7 +124,8 @@ BOUNDED = {
     "cli/check/baseline.py:check": NOT_ITSELF,
     "cli/common/completion.py:dialects": NOT_ITSELF,
     "cli/schema/formats.py:type_of": OURS,
-    "cli/schema/model.py:_structs": OURS,
+    "protocol/schema.py:_structs": OURS,
+    "daemon/web/page/api_docs.py:kind_of": OURS,
     "cli/schema/formats.py:_references_in": OURS,
     "cli/schema/formats.py:_type": OURS,
 }

@@ -15,7 +15,6 @@ from jsonschema import Draft202012Validator
 
 from tests.cli.command import here, sentence
 from tests.schema import FILES, SNAPSHOT, broken_promises
-from tooltap.cli.schema.model import Schema, definitions, json_schema
 from tooltap.cli.schema.schema import write
 from tooltap.normalizers.catalog.registry import dialects
 from tooltap.normalizers.core.items import Context
@@ -33,6 +32,7 @@ from tooltap.protocol.frames import (
     Subscribe,
     encode_frame,
 )
+from tooltap.protocol.schema import Schema, definitions, json_schema
 from tooltap.protocol.tools import TOOLS
 from tooltap.testing import normalize, read_recording
 

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from tooltap import __version__
-from tooltap.cli.schema.model import COMPATIBILITY, REF, UNIONS, Definition, Schema, definitions, json_schema
 from tooltap.protocol import PROTOCOL_VERSION, SCHEMA_VERSION
 from tooltap.protocol.frames import ERROR_CODES
+from tooltap.protocol.schema import COMPATIBILITY, REF, UNIONS, Definition, Schema, definitions, json_schema
 
 WIDTH = 110
 NAMES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean"}

@@ -7,7 +7,7 @@ import click
 from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.printing import say_text
 
-FORMATS = ("json-schema", "typescript", "markdown")
+FORMATS = ("json-schema", "typescript", "markdown", "openapi")
 
 
 @click.command(
@@ -24,7 +24,7 @@ FORMATS = ("json-schema", "typescript", "markdown")
     type=Choice(FORMATS),
     default="json-schema",
     show_default=True,
-    help="JSON Schema (draft 2020-12), TypeScript types, or a Markdown page.",
+    help="JSON Schema (draft 2020-12), TypeScript types, a Markdown page, or the daemon's HTTP (OpenAPI 3.1).",
 )
 def command(form: str) -> None:
     """Print the schema of events, tool payloads and socket frames.
@@ -39,10 +39,14 @@ def write(form: str) -> str:
     import orjson
 
     from tooltap.cli.schema import formats
-    from tooltap.cli.schema.model import json_schema
+    from tooltap.protocol.schema import json_schema
 
     if form == "typescript":
         return formats.typescript()
     if form == "markdown":
         return formats.markdown()
+    if form == "openapi":
+        from tooltap.daemon.web.http.openapi import document
+
+        return orjson.dumps(orjson.loads(document()), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
     return orjson.dumps(json_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()

@@ -135,6 +135,8 @@ PAGES: dict[str, list[str] | str] = {
     "/api/events/{seq}": ["/api/events/5", "/api/events/5?view=raw"],
     "/api/outputs/{output_id:path}": ["/api/outputs/OUTPUT", "/api/outputs/OUTPUT?format=json"],
     "/api/stats": ["/api/stats"],
+    "/api/openapi.json": ["/api/openapi.json"],
+    "/api/docs": ["/api/docs"],
     "/healthz": ["/healthz"],
     "/metrics": ["/metrics"],
     "/": ["/"],

@@ -28,7 +28,7 @@ _MAKES = frozenset({"compile", *METHODS})
 
 EXAMPLES: dict[str, tuple[str | bytes, ...]] = {
     # Made in a function, of values that are known only there: examples of what they become.
-    "cli/schema/model.py": (r"\boutput_id\b",),
+    "protocol/schema.py": (r"\boutput_id\b",),
     "traces/recording/secret_rules.py": (rb"(?:g(?=hp|ho|sk)|p(?=assw|at))", rb"pat[A-Za-z0-9]{12}"),
     "daemon/show/tools/search.py": (r"alpha|beta|a\.b",),
     "daemon/export/anonymity.py": (

@@ -7,8 +7,9 @@ pages of JSON: forwards from a cursor, like a subscription, or backwards from on
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
+import anyio
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,12 +21,13 @@ from tooltap.daemon.sessions.listing import RUNNING, SessionFilter
 from tooltap.daemon.show.skins.display import CallTimes, display_body
 from tooltap.daemon.web.api.metrics import CONTENT_TYPE, exposition
 from tooltap.daemon.web.api.outputs import open_output
+from tooltap.daemon.web.http.endpoints import ENDPOINTS, EventsQuery, FilesQuery, JsonOutput
 from tooltap.daemon.web.http.feed import EventStream, messages
 from tooltap.daemon.web.http.guard import LOGIN
 from tooltap.daemon.web.http.logins import Logins
+from tooltap.daemon.web.http.openapi import document
 from tooltap.daemon.web.http.requests import (
     NEWEST,
-    Filtered,
     WebError,
     cursor_of,
     error_response,
@@ -48,7 +50,6 @@ from tooltap.protocol.frames import (
     Gap,
     InterruptRequest,
     Live,
-    OutputRequest,
     SearchRequest,
     SendRequest,
     SessionsRequest,
@@ -63,24 +64,6 @@ from tooltap.protocol.frames import Request as ClientRequest
 T = TypeVar("T")
 
 
-class EventsQuery(Filtered, kw_only=True, frozen=True):
-    after: str | None = None
-    """Cursor, as in a subscription. Default: `now` for server-sent events, else `start`."""
-    before: str | None = None
-    """A `seq`, or `now`: the page goes backwards from there."""
-    limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    as_: Form = msgspec.field(default="events", name="as")
-    partials: bool = False
-
-
-class FilesQuery(msgspec.Struct):
-    path: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)] | None = None
-
-
-class JsonOutput(OutputRequest, kw_only=True, tag="output"):
-    format: Literal["json"]
-
-
 class Nothing(msgspec.Struct):
     pass
 
@@ -88,27 +71,7 @@ class Nothing(msgspec.Struct):
 def routes(services: Services, logins: Logins, new_link: Callable[[], str]) -> list[Route]:
     """`new_link`: makes a link that logs a browser in."""
     api = _Api(services, logins, new_link)
-    return [
-        Route("/api/sessions", api.sessions),
-        Route("/api/sessions/{session:path}/files", api.files),
-        Route("/api/files", api.changed_files),
-        Route("/api/search", api.search),
-        Route("/api/calls", api.calls),
-        Route("/api/waiting", api.waiting),
-        Route("/api/answer", api.answer, methods=["POST"]),
-        Route("/api/send", api.send, methods=["POST"]),
-        Route("/api/interrupt", api.interrupt, methods=["POST"]),
-        Route("/api/usage", api.usage),
-        Route("/api/events", api.events),
-        Route("/api/events/{seq}", api.event),
-        Route("/api/outputs/{output_id:path}", api.output),
-        Route("/api/stats", api.stats),
-        Route("/api/logins", api.logins, methods=["GET"]),
-        Route("/api/logins", api.link, methods=["POST"]),
-        Route("/api/logins/{login}", api.end_login, methods=["DELETE"]),
-        Route("/healthz", api.health),
-        Route("/metrics", api.metrics),
-    ]
+    return [Route(one.path, getattr(api, one.name), methods=[one.method]) for one in ENDPOINTS]
 
 
 class _Api:
@@ -190,6 +153,10 @@ class _Api:
     async def end_login(self, request: Request) -> Response:
         await self._logins.revoke(request.path_params["login"])
         return json_response({})
+
+    async def description(self, request: Request) -> Response:
+        _query(request, Nothing)
+        return Response(await anyio.to_thread.run_sync(document), media_type="application/json")
 
     async def health(self, request: Request) -> Response:
         if not self._services.journal.statistics().get("connected", True):

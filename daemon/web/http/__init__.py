@@ -1,1 +1,1 @@
-"""HTTP itself: who may enter, queries, errors, and live events. It knows no endpoint and no page."""
+"""HTTP itself: who may enter, queries, errors, live events, and what the endpoints are. It knows no page."""

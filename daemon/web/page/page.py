@@ -12,7 +12,20 @@ from tooltap.daemon.show.markup import code_css
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.requests import WebError
 from tooltap.daemon.web.http.services import Services
-from tooltap.daemon.web.page import board, calls, compare, event, files, home, login, search, session, share, usage
+from tooltap.daemon.web.page import (
+    api_docs,
+    board,
+    calls,
+    compare,
+    event,
+    files,
+    home,
+    login,
+    search,
+    session,
+    share,
+    usage,
+)
 from tooltap.daemon.web.page.asks import Asks
 from tooltap.daemon.web.page.asks import routes as asks_routes
 from tooltap.daemon.web.page.fragments import Fragments
@@ -48,6 +61,7 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         *compare.routes(services),
         *files.routes(services),
         *usage.routes(services),
+        *api_docs.routes(logins),
         PageRoute("/preferences", _prefer, methods=["POST"]),
         *login.routes(logins),
         Mount("/static", GZipMiddleware(Router([Route("/code.css", _code_css), Mount("/", _STATIC)]), MIN_COMPRESSED)),

@@ -108,6 +108,12 @@ def definitions() -> dict[str, Definition]:
     return {struct.__name__: _definition(struct, components[struct.__name__]) for struct in structs}
 
 
+def schema_of(struct: type[msgspec.Struct]) -> Schema:
+    """The schema of a struct outside of the protocol, as it is written."""
+    _, components = msgspec.json.schema_components([struct], ref_template=REF + "{name}")
+    return _definition(struct, components[struct.__name__]).schema
+
+
 @cache
 def _msgspec_components() -> tuple[list[Schema], dict[str, Schema]]:
     """Return the schemas of the unions; and those of every struct in them and in the tools, and of their bases."""
@@ -225,7 +231,7 @@ def _field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
     """Map each field to the docstring that follows it."""
     found: dict[str, str] = {}
     for owner in reversed(struct.__mro__):
-        if owner.__module__.startswith("tooltap.protocol."):
+        if owner.__module__.startswith("tooltap."):
             found |= _class_docs(owner.__module__)[owner.__name__]
     return found
 
