@@ -43,7 +43,7 @@ from tooltap.daemon.journal.sqlite.file import (
 )
 from tooltap.daemon.system.clock import iso_time, wall_clock
 from tooltap.daemon.system.hard_links import LINKED
-from tooltap.daemon.system.listener import is_listening
+from tooltap.daemon.system.listener import is_listening, listening_pid
 from tooltap.daemon.system.optional_packages import how_to_install
 from tooltap.daemon.system.paths import config_path, daemon_folders, spool_path
 from tooltap.daemon.system.processes import run_briefly
@@ -222,6 +222,7 @@ def service(timeout: float) -> Iterator[Finding]:
 
 DAEMON = "daemon"
 TOO_FEW_FILES = "Raise the limit of open files (ulimit -n), or close clients; those that wait are served then."
+SOCKET_TAKEN = "Move away what is there, or end that program: the daemon makes its socket again within seconds."
 NAMED = 5
 """Most daemons or spools named in one finding."""
 
@@ -232,21 +233,38 @@ def ask_daemon(place: Path, timeout: float) -> tuple[Finding, dict[str, Any] | N
     try:
         statistics: dict[str, Any] = ask("stats", path=place, timeout=timeout)
     except NoDaemonError:
+        if (taken := _socket_taken(place)) is not None:
+            return taken, None
         advice = "Start one with `tooltap serve`, or have it started for you with `tooltap service install`."
         return note(DAEMON, f"no daemon is listening at {place}", advice), None
-    except (ConnectError, DaemonError) as error:
+    except (ConnectError, DaemonError, DisconnectedError) as error:
+        if (taken := _socket_taken(place)) is not None:
+            return taken, None
+        if isinstance(error, DisconnectedError):
+            advice = f"Read its log; if this persists, stop {_process(place)} and start it again."
+            return problem(DAEMON, f"the daemon at {place} does not answer", advice), None
         if _has_no_file_left(_pid(place)):
             return problem(DAEMON, f"{error}: the daemon has as many files open as it may", TOO_FEW_FILES), None
         advice = f"Read the daemon's log, or stop {_process(place)} and start it again."
         return problem(DAEMON, str(error), advice), None
-    except DisconnectedError:
-        advice = f"Read its log; if this persists, stop {_process(place)} and start it again."
-        return problem(DAEMON, f"the daemon at {place} does not answer", advice), None
     version = statistics.get("version")
     if version != __version__:
         text = f"the daemon is tooltap {version}, this is {__version__}"
         return note(DAEMON, text, "Restart it: `tooltap serve stop`, then as you started it."), statistics
     return fine(DAEMON, f"tooltap {version}, pid {statistics['pid']}, listening at {place}"), statistics
+
+
+def _socket_taken(place: Path) -> Finding | None:
+    """Report that a daemon runs, and something else is where its socket was."""
+    if (pid := _pid(place)) is None:
+        return None
+    if not is_listening(str(place)):
+        text = f"the daemon (pid {pid}) runs, but its socket {place} was removed or replaced"
+        return problem(DAEMON, text, SOCKET_TAKEN)
+    if (other := listening_pid(str(place))) not in (None, pid):
+        text = f"another program (pid {other}) listens at {place}, in place of the daemon (pid {pid})"
+        return problem(DAEMON, text, SOCKET_TAKEN)
+    return None
 
 
 def _pid(place: Path) -> int | None:

@@ -63,7 +63,9 @@ class Server:
         self._connections: set[Connection] = set()
         self._acceptor: Acceptor | None = None
         self._removed = Trouble(
-            _log, "the socket was removed, and no client can connect", "the place of the socket is free again"
+            _log,
+            "the socket was removed or replaced, and no client can connect",
+            "the place of the socket is free again",
         )
 
     @property
@@ -73,6 +75,8 @@ class Server:
     @property
     def problem(self) -> str | None:
         """The reason why no connection can be accepted at the moment, or None."""
+        if self._removed.problem is not None:
+            return self._removed.problem
         return None if self._acceptor is None else self._acceptor.trouble.problem
 
     def start(self, listener: Listener) -> None:

@@ -151,6 +151,27 @@ def is_listening(path: str) -> bool:
     return True
 
 
+def listening_pid(path: str) -> int | None:
+    """The process that has begun to listen at a path; None if nobody listens there, or the system does not say."""
+    if sys.platform != "linux":
+        return None
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as attempt:
+        attempt.setblocking(False)
+        try:
+            attempt.connect(path)
+            return _credentials(attempt)[0] or None
+        except (OSError, ValueError):
+            return None
+
+
+def _credentials(connection: socket.socket) -> tuple[int, int, int]:
+    """The process, user and group at the other end, on Linux."""
+    found: tuple[int, int, int] = struct.unpack(
+        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    )
+    return found
+
+
 def _listening_at(path: Path) -> socket.socket:
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     for place in (path, temporary):
@@ -181,7 +202,6 @@ def _listening_at(path: Path) -> socket.socket:
 def peer_uid(connection: socket.socket) -> int:
     """The user id at the other end of a Unix socket."""
     if sys.platform == "linux":
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        return int(struct.unpack("3i", credentials)[1])
+        return _credentials(connection)[1]
     # macOS and the BSDs: `struct xucred` begins with cr_version and cr_uid; SOL_LOCAL is 0, LOCAL_PEERCRED is 1.
     return int(struct.unpack("2I", connection.getsockopt(0, 1, 1024)[:8])[1])

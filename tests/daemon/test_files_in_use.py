@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +33,7 @@ from tests.daemon.web.browsing import Browser, browsed
 from tests.programs import require
 from tooltap.daemon.journal.sqlite.file import STAMP_OFFSET
 from tooltap.daemon.system.hard_links import LINKED
+from tooltap.daemon.system.listener import is_listening
 from tooltap.daemon.system.paths import daemon_folders
 from tooltap.daemon.taps.delivery.spool import Header, Spool
 from tooltap.protocol.frames import Ingest
@@ -60,6 +63,22 @@ def replaced(file: Path, kept: Path) -> None:
 def linked(file: Path, kept: Path) -> None:
     """It gets a second name."""
     kept.hardlink_to(file)
+
+
+def replaced_by_a_socket(file: Path, kept: Path) -> None:
+    """By the socket of a program that has ended."""
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(kept))
+    kept.replace(file)
+
+
+def replaced_by_another(file: Path, kept: Path) -> None:
+    """A token by that of another daemon."""
+    kept.hardlink_to(file)
+    other = file.with_name("other")
+    other.touch(0o600)
+    other.write_text(f"{'x' * 43}\n")
+    other.replace(file)
 
 
 def emptied(file: Path, kept: Path) -> None:
@@ -131,6 +150,7 @@ def other_name(file: str) -> Row:
     return Row(file, linked, f"a file {LINKED}", f"{{file}} {LINKED}")
 
 
+SOCKET_MADE_AGAIN = (removed, renamed, replaced_by_a_socket)
 SPOOL = "spool/s.spool"
 HARMLESS = ["journal.db.lock", "journal.db.tip", "journal.db.search", "run/t.sock", "token", "logins", "record"]
 """Files of which another name endangers nothing: they are made again, or hold nothing that is kept."""
@@ -139,12 +159,13 @@ ROWS = [
     journal("journal.db", overwritten, OVERWRITTEN),
     *(Row("journal.db.lock", change) for change in (removed, renamed, replaced)),
     *(Row("journal.db.tip", change) for change in (removed, renamed, replaced, emptied, overwritten, truncated)),
-    *(Row("run/t.sock", change, "the socket was removed, and is there again") for change in (removed, renamed)),
+    *(Row("run/t.sock", change, "the socket was removed, and is there again") for change in SOCKET_MADE_AGAIN),
     *(index("journal.db.search", change) for change in (removed, renamed, replaced, emptied, truncated, overwritten)),
     index("journal.db.search-wal", removed),
     *(trace(change) for change in (removed, renamed, replaced, emptied)),
     *(token(change, NO_TOKEN) for change in (removed, renamed)),
     Row("token", replaced),
+    token(replaced_by_another, "the token in {file} was replaced in use: restart the daemon, which has another"),
     token(emptied, "there is no token in {file}; remove the file to get a new one"),
     *(
         Row("logins", change, "the logins were removed or replaced in use; writing them again")
@@ -308,9 +329,58 @@ def test_other_name_from_before_the_start_is_reported_once(tmp_path: Path) -> No
     assert [one["file"] for one in daemon.log if one["event"] == f"a file {LINKED}"] == [str(tmp_path / name)]
 
 
+OTHER_PROGRAM = """
+import os, socket, sys
+with socket.socket(socket.AF_UNIX) as other:
+    other.bind(sys.argv[1] + ".new")
+    other.listen()
+    os.replace(sys.argv[1] + ".new", sys.argv[1])
+    print("listening", flush=True)
+    while True:
+        other.accept()[0].close()
+"""
+
+
+@contextmanager
+def taking(what: str, place: Path) -> Iterator[str]:
+    """Something takes the place of the socket. Yields what the doctor says of it."""
+    if what == "a file":
+        new = place.with_name("new")
+        new.touch(0o600)
+        new.replace(place)
+        yield f"the daemon (pid {os.getpid()}) runs, but its socket {place} was removed or replaced"
+    else:
+        with subprocess.Popen([sys.executable, "-c", OTHER_PROGRAM, place], stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None
+            other.stdout.readline()
+            try:
+                program = f"another program (pid {other.pid}) listens at {place}"
+                yield f"{program}, in place of the daemon (pid {os.getpid()})"
+            finally:
+                other.kill()
+    place.unlink()
+
+
+@pytest.mark.parametrize("what", ["a file", "another program"])
+def test_place_of_the_socket_that_is_taken_is_noticed_until_it_is_free(what: str, tmp_path: Path) -> None:
+    taken = "the socket was removed or replaced, and no client can connect"
+    free = "the place of the socket is free again"
+    with capture_logs() as log, browsed(tmp_path, files_period=0.05) as (daemon, browser):
+        assert publish(daemon, "word before") == ""
+        with taking(what, daemon.path) as sentence:
+            until(lambda: taken in [one["event"] for one in log])
+            assert sentence in complaints(daemon)
+            assert str(daemon.path) in browser.get("/api/stats").json["connections"]["problem"]
+        until(lambda: free in [one["event"] for one in log])
+        assert publish(daemon, "word after") == ""
+        assert complaints(daemon) == []
+        assert texts(daemon) == ["word before", "word after"]
+    assert [one["event"] for one in log if one["event"] in (taken, free)] == [taken, free]
+
+
 def publish_when_possible(daemon: Running, text: str) -> str:
-    """As `publish`; a socket that was removed is waited for."""
-    until(daemon.path.is_socket)
+    """As `publish`; a socket that was removed or replaced is waited for."""
+    until(lambda: is_listening(str(daemon.path)))
     return publish(daemon, text)
 
 

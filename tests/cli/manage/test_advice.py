@@ -76,6 +76,8 @@ FOLLOWED = {
     + "test_spools_in_quarantine_are_deleted",
     "What could be read is in the journal, and the rest was reported as lost; delete them when you like.": SPOOLS
     + "test_damaged_spool_is_named",
+    "Move away what is there, or end that program: the daemon makes its socket again within seconds.": FILES
+    + "test_place_of_the_socket_that_is_taken_is_noticed_until_it_is_free",
     "Free some space, unless it says what else to do. `run` and `proxy` spool meanwhile, as far as they can.": FILES
     + "test_full_disk_is_noticed_and_the_daemon_goes_on_when_it_is_freed",
     "Start one with `tooltap serve`, or have it started for you with `tooltap service install`.": HERE
@@ -804,6 +806,10 @@ def texts(node: ast.expr) -> list[str]:
     return []
 
 
+ADVICE = ("advice", "NOT_READ", "REPAIR", "SOCKET_TAKEN", "TOO_FEW_FILES")
+"""Names that advice has in the source."""
+
+
 def all_advice() -> set[str]:
     """The advice that the doctor's source has: third arguments of findings, and what they are called before."""
     found = set()
@@ -811,7 +817,7 @@ def all_advice() -> set[str]:
         match node:
             case ast.Call(func=ast.Name(id="fine" | "note" | "problem"), args=[_, _, advice]):
                 found.update(texts(advice))
-            case ast.Assign(targets=[ast.Name(id="advice" | "NOT_READ" | "REPAIR" | "TOO_FEW_FILES")], value=value):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in ADVICE:
                 found.update(texts(value))
     return found
 
