@@ -78,8 +78,8 @@ def on_stderr(text: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Print a sentence about what is wrong on standard error, as `tooltap: …`."""
-    on_stderr(f"tooltap: {one_line(message, MAX_LINE)}")
+    """Print a sentence about what is wrong on standard error, as `tooltap: …`. Spaces in it, as of a path, are kept."""
+    on_stderr(f"tooltap: {_spaced(message)}")
 
 
 def say_text(text: str) -> None:
