@@ -67,7 +67,7 @@ class Endpoint(NamedTuple):
 
     name: str
     path: str
-    """With `{parameters}`; those of the type `:path` may have slashes."""
+    """With `{parameters}`; those of the types `:path` and `:any` may have slashes."""
     does: str
     query: type[msgspec.Struct] | None = None
     """What the query says, less what the path says."""
@@ -102,7 +102,7 @@ ENDPOINTS = (
     Endpoint("sessions", "/api/sessions", "Sessions, newest first.", SessionsRequest, result=SessionsResult),
     Endpoint(
         "files",
-        "/api/sessions/{session:path}/files",
+        "/api/sessions/{session:any}/files",
         "The files that a session changed; of one file also the diffs.",
         FilesQuery,
         result=FilesResult,

@@ -21,7 +21,7 @@ JSON = "application/json"
 OPEN = ("/healthz",)
 """What needs no token."""
 
-_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
+_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _NUMBERS = ("seq",)
 """Parameters in paths that are numbers."""
 _ERROR: Schema = {

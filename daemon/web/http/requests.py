@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 import msgspec.inspect
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -27,6 +28,21 @@ NEWEST = 2**63 - 1
 """The largest `seq` there can be."""
 
 T = TypeVar("T")
+
+
+class _Any(Convertor[str]):
+    """`{name:any}` in the path of a route: the id of a session, which may have line ends; `{name:path}` has none."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("any", _Any())
 
 
 class Filtered(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -178,7 +178,7 @@ def _timeline_url(filters: dict[str, tuple[str, ...]], **more: str | int) -> str
 def routes(services: Services, fragments: Fragments, asks: Asks, successors: Successors) -> list[BaseRoute]:
     page = _Page(services, fragments, asks, successors)
     return [
-        PageRoute("/sessions/{session:path}", page.session),
+        PageRoute("/sessions/{session:any}", page.session),
         Route("/map", page.map),
         PageRoute("/events", page.timeline),
         Route("/cards", page.cards),

@@ -153,8 +153,8 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
 
         return answer
 
-    files = [PageRoute(f"/sessions/{{session:path}}/export.{form}", file(form)) for form, _, _ in FORMS]
-    return [PageRoute("/sessions/{session:path}/share", share), *files]
+    files = [PageRoute(f"/sessions/{{session:any}}/export.{form}", file(form)) for form, _, _ in FORMS]
+    return [PageRoute("/sessions/{session:any}/share", share), *files]
 
 
 def _within(turns: list[TurnOfSession], query: ShareQuery) -> ExportedPart:

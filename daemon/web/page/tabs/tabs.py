@@ -68,7 +68,7 @@ class _TabRoute(PageRoute):
     """The route of a tab: its name follows an unencoded slash. A slash in the name of a session is encoded."""
 
     def __init__(self, name: TabName, endpoint: Endpoint) -> None:
-        super().__init__(f"/sessions/{{session:path}}/{name}", endpoint)
+        super().__init__(f"/sessions/{{session:any}}/{name}", endpoint)
         self._end = f"/{name}".encode()
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.daemon.events import commit, event, message
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
@@ -37,6 +39,16 @@ def test_session_has_an_address_whatever_its_id(daemon: Running, browser: Browse
 
     assert seqs(page) == [1]
     assert browser.get(f"{session_url(name)}?session=other").status == 400
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\n", "\n", "a\r\nb/c\n", "a\u2028b"])
+def test_session_has_pages_though_its_id_has_line_ends(name: str, daemon: Running, browser: Browser) -> None:
+    daemon.commit(commit(message("x", session=name)))
+    daemon.commit(commit(message("x", "t", session="a"), stream="t"))
+
+    assert seqs(shown(browser, session_url(name))) == [1]
+    assert [browser.get(f"{session_url(name)}/{one}").status for one in ("files", "usage", "share")] == [200] * 3
+    assert browser.get(f"/api{session_url(name)}/files").status == 200
 
 
 def test_timeline_of_one_session_is_its_page(browser: Browser) -> None:
