@@ -74,7 +74,7 @@ def has_other_name(path: str | os.PathLike[str]) -> bool:
     """Whether a file has another name (a hard link), through which others may change it."""
     try:
         status = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):  # a path that a daemon states may have a NUL
         return False
     return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
 
