@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Generator
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from tests.markers import ProcessGuard, mark
@@ -32,6 +33,9 @@ atexit.register(shutil.rmtree, os.environ["XDG_DATA_HOME"], ignore_errors=True)
 os.environ["XDG_CONFIG_HOME"] = os.path.join(os.environ["TOOLTAP_SPOOL"], "no-configuration")
 # What lies above the tests' folders, such as a file `.git` in /tmp, is nothing to the git that tests run.
 os.environ["GIT_CEILING_DIRECTORIES"] = os.path.realpath(tempfile.gettempdir())
+
+# A daemon in this process logs where no command that runs here has its output.
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
 
 # Images of containers set it. Without bytecode every run would rewrite and compile every test again, and each of the
 # processes that tests start would compile the product again.
