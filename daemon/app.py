@@ -222,15 +222,21 @@ class Daemon:
         """The part `following` of the reply to `stats`; empty if nothing is followed."""
         return {} if self._follower is None else {"following": msgspec.to_builtins(self._follower.statistics())}
 
-    async def statistics(self, *, with_streams: bool = True) -> dict[str, Any]:
-        """The reply to `stats`. `with_streams`: with `perStream`."""
+    async def _streams_listed(self, stream: str | None) -> list[StreamInfo]:
+        if stream is None:
+            return await self.journal.streams(limit=STREAMS_LISTED)
+        stored = await self.journal.load_stream(stream)
+        return [] if stored is None else [stored.info]
+
+    async def statistics(self, *, with_streams: bool = True, stream: str | None = None) -> dict[str, Any]:
+        """The reply to `stats`. `with_streams`: with `perStream`. `stream`: the only one in it."""
         journal, hub = self.journal, self.hub
         if not journal.problem:
             await self._streams.refusals.try_again()
         problem = journal.problem or self._streams.refusals.problem
         # First: if the follower is idle, everything it has read is in the journal.
         following = self._following_statistics()
-        streams = await journal.streams(limit=STREAMS_LISTED) if with_streams else []
+        streams = await self._streams_listed(stream) if with_streams else []
         if not journal.problem:
             await self._findings.store()
         return {

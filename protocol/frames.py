@@ -282,6 +282,9 @@ class StatsRequest(_Request[dict[str, Any]], kw_only=True, tag="stats"):
     part: Literal["following", "summary"] | None = None
     """`following`: only this key of them, cheap enough to ask for with every other request. `summary`: all but
     `perStream`. Default: all."""
+    stream: StreamId | None = None
+    """List only this stream in `perStream`, whatever its age; `perStream` is empty if the journal has no such stream.
+    Default: the streams with the newest commits."""
 
 
 class EndRequest(_Request[Statistics], kw_only=True, tag="end"):

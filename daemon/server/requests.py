@@ -197,7 +197,7 @@ class Requests:
             case StatsRequest():
                 if request.part == "following":
                     return self._following()
-                return await self._stats(with_streams=request.part is None)
+                return await self._stats(with_streams=request.part is None, stream=request.stream)
             case EndRequest():
                 return await self._end_stream(request.stream)
             case ToAgentRequest():
@@ -339,8 +339,8 @@ class Requests:
         await self._journal.pin(request.session, pinned=request.pinned)
         return {"pinned": request.pinned}
 
-    async def _stats(self, *, with_streams: bool) -> dict[str, Any]:
-        statistics = await self._statistics(with_streams=with_streams)
+    async def _stats(self, *, with_streams: bool, stream: str | None) -> dict[str, Any]:
+        statistics = await self._statistics(with_streams=with_streams, stream=stream)
         return {
             key: _fitting(value, MAX_REPLY // 4) if isinstance(value, list) else value
             for key, value in statistics.items()

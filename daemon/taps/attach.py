@@ -303,8 +303,8 @@ async def _lines_of(options: StreamOptions, socket: Path, spools: Path) -> int |
     """Deliver the stream's spool, if there is one, and return the number of lines that the daemon then has; None if the
     stream cannot be resumed now."""
     async with connect(socket) as client:
-        statistics = await client.request("stats")
-    if any(one["stream"] == options.stream and one["state"] == "open" for one in statistics["perStream"]):
+        statistics = await client.request("stats", stream=options.stream)
+    if any(one["state"] == "open" for one in statistics["perStream"]):
         return None
     path = spools / f"{options.stream}{SUFFIX}"
     spool = await run_sync(Spool.adopt, path)

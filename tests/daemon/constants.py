@@ -47,6 +47,7 @@ CONSTANTS = {
     "snapshot_bytes": (APP,),
     "source.patience": ("tooltap.daemon.taps.source_file",),
     "stall": ("tooltap.daemon.taps.delivery.tap",),
+    "streams_listed": (APP,),
     "subscriber_bytes": (SERVER, FEED),
     "sync": ("tooltap.daemon.taps.delivery.spool",),
     "webhook_pauses": (NOTIFIER,),

@@ -1075,6 +1075,11 @@ export interface StatsRequest {
    * `perStream`. Default: all.
    */
   part?: "following" | "summary";
+  /**
+   * List only this stream in `perStream`, whatever its age; `perStream` is empty if the journal has no such
+   * stream. Default: the streams with the newest commits.
+   */
+  stream?: string;
 }
 
 /** Ends a stream: open calls are closed as interrupted. Returns its statistics. */

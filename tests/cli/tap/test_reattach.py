@@ -11,6 +11,8 @@ import pytest
 from tests.cli.command import environment, start
 from tests.cli.tap.spooling import Place, until
 from tests.cli.tap.test_attach import log, recorded, sse
+from tests.daemon.events import commit, message
+from tests.daemon.running import running
 from tests.http_server import HttpServer, Request, Response
 
 
@@ -86,3 +88,24 @@ def test_two_at_once_have_a_stream_each(tmp_path: Path) -> None:
                     one.end()
         over.set()
         until(lambda: daemon.ask("stats")["streams"]["suspended"] == 2)
+
+
+def test_open_stream_is_found_however_many_have_newer_commits(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def answer(request: Request, answer: Response) -> None:
+        answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
+        answer.chunk(sse(recorded("shell")))
+        over.wait(30)
+
+    with HttpServer(answer) as server, running(tmp_path, streams_listed=1) as daemon:
+        attach = ["attach", "opencode", server.url, "--socket", daemon.path]
+        with start(*attach, env=environment(TOOLTAP_SPOOL=str(tmp_path / "spool"))) as first:
+            until(lambda: daemon.stats()["streams"]["open"] == 1)
+            daemon.commit(commit(message("m", "newer"), stream="newer", state="ended", updated=2**42))
+            with start(*attach, env=environment(TOOLTAP_SPOOL=str(tmp_path / "spool"))) as second:
+                until(lambda: daemon.stats()["streams"]["open"] == 2)
+                for one in (first, second):
+                    one.send_signal(signal.SIGTERM)
+                    one.end()
+        over.set()

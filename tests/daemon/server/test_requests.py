@@ -163,6 +163,16 @@ def test_stats_count_all_streams_and_list_the_newest(daemon: Running, wire: Wire
     assert [one["stream"] for one in statistics["perStream"]] == ["s3", "s2", "s1", "s0"]
 
 
+def test_stats_list_a_stream_that_is_asked_for(daemon: Running, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tooltap.daemon.app.STREAMS_LISTED", 1)
+    for number in range(3):
+        daemon.commit(commit(message("m", f"s{number}"), stream=f"s{number}", updated=number + 1))
+
+    listed = [wire.ask("stats", stream=name)["perStream"] for name in ("s0", "nothing")]
+
+    assert [[one["stream"] for one in found] for found in listed] == [["s0"], []]
+
+
 def test_event_by_seq(daemon: Running, wire: Wire) -> None:
     daemon.commit(commit(message("one"), message("two")))
 
