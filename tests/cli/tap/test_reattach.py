@@ -91,6 +91,7 @@ def test_two_at_once_have_a_stream_each(tmp_path: Path) -> None:
 
 
 def test_open_stream_is_found_however_many_have_newer_commits(tmp_path: Path) -> None:
+    """The other `attach` has its spool elsewhere, so that only the daemon knows of it."""
     over = threading.Event()
 
     def answer(request: Request, answer: Response) -> None:
@@ -100,10 +101,10 @@ def test_open_stream_is_found_however_many_have_newer_commits(tmp_path: Path) ->
 
     with HttpServer(answer) as server, running(tmp_path, streams_listed=1) as daemon:
         attach = ["attach", "opencode", server.url, "--socket", daemon.path]
-        with start(*attach, env=environment(TOOLTAP_SPOOL=str(tmp_path / "spool"))) as first:
+        with start(*attach, env=environment(TOOLTAP_SPOOL=str(tmp_path / "one"))) as first:
             until(lambda: daemon.stats()["streams"]["open"] == 1)
             daemon.commit(commit(message("m", "newer"), stream="newer", state="ended", updated=2**42))
-            with start(*attach, env=environment(TOOLTAP_SPOOL=str(tmp_path / "spool"))) as second:
+            with start(*attach, env=environment(TOOLTAP_SPOOL=str(tmp_path / "two"))) as second:
                 until(lambda: daemon.stats()["streams"]["open"] == 2)
                 for one in (first, second):
                     one.send_signal(signal.SIGTERM)
