@@ -217,7 +217,8 @@ class Hub:
 
     async def listen(self) -> None:
         """Bring `latest` up to date before a subscription begins. Raises `JournalError`."""
-        self.latest = max(self.latest, await self.journal.listen())
+        latest = await self.journal.listen()  # meanwhile, another journal may have begun: see `restart`
+        self.latest = max(self.latest, latest)
         if not self._knows_open_calls:  # they began before the daemon did
             self._knows_open_calls = True
             for call in (await self.journal.open_calls())["calls"]:

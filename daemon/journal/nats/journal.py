@@ -262,9 +262,8 @@ class NatsJournal(Journal):
         last = self._take_range(state, await self._state.expired())
         if (holes := state.get("num_deleted", 0)) != self._holes:
             lost = await missing(self._connection, self._messages)
-            self._last_expired = max(
-                self._last_expired, await self._state.expired()
-            )  # it is raised before anything is deleted
+            expired = await self._state.expired()  # it is raised before anything is deleted
+            self._last_expired = max(self._last_expired, expired)
             for seq in lost:
                 await self._note_missing(seq, seq)
             self._holes = holes

@@ -15,6 +15,7 @@ from tests.daemon.events import commit, message
 from tests.daemon.journal.on_nats import Published, everything, opened, position, texts, until
 from tests.daemon.nats_server import NatsServer
 from tests.daemon.running import Wire, running
+from tooltap.daemon.hub import Hub
 from tooltap.daemon.journal.interface import JournalError, StreamConflictError
 from tooltap.daemon.journal.nats.journal import NatsJournal
 from tooltap.daemon.journal.nats.place import NatsPlace, parse_nats_url
@@ -123,6 +124,22 @@ async def test_deleted_under_a_daemon_that_listens_is_noticed_without_a_commit(
         was = journal.id
         await delete(journal)
         await until(lambda: journal.id != was)
+
+
+async def test_subscription_that_notices_it_ends_where_the_new_journal_does(
+    nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not where the old one did: it would wait for events that nobody has."""
+    monkeypatch.setattr("tooltap.daemon.journal.nats.journal.CHECK_PERIOD", 3_600)
+    async with opened(nats_place) as journal, anyio.create_task_group() as tasks:
+        await journal.commit(commit(message("a")))
+        hub = Hub(journal, tasks)
+        journal.on_reset = hub.restart
+        assert hub.latest == journal.latest > 0
+        await delete(journal)
+
+        await hub.listen()
+        assert hub.latest == journal.latest == 0
 
 
 async def test_idle_daemon_notices_within_seconds(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
