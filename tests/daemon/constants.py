@@ -51,6 +51,7 @@ CONSTANTS = {
     "subscriber_bytes": (SERVER, FEED),
     "sync": ("tooltap.daemon.taps.delivery.spool",),
     "webhook_pauses": (NOTIFIER,),
+    "nats.check_period": ("tooltap.daemon.journal.nats.journal",),
     "follow.grace": (FILE,),
     "follow.idle": (FOLLOWER,),
     "follow.open_files": (FOLLOWER,),

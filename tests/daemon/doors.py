@@ -403,6 +403,11 @@ def try_door(
             taken = door.take(daemon, browser, door.wanted)
     except (DoorRefusedError, JournalError):
         return "refused"
+    return "gaps" if check_taken(door, whole, taken, lost) else "whole"
+
+
+def check_taken(door: Door, whole: list[Event], taken: Taken, lost: Collection[int] | None) -> set[int]:
+    """Check what came through a door. Returns the numbers in its gaps. Raises `AssertionError` as `try_door` does."""
     known = {one["seq"]: one for one in whole}
     taken.events.update({seq: None for seq, one in known.items() if _numbers(one.get("text", "")) & {*taken.texts}})
     for seq, found in taken.events.items():
@@ -417,7 +422,7 @@ def try_door(
     if door.take not in MERGED:
         invented = sorted(named & (taken.events.keys() if lost is None else known.keys() - set(lost)))
         assert not invented, f"{door.name}: events {invented[:10]} are there, in a gap"
-    return "gaps" if named else "whole"
+    return named
 
 
 # -- the damages ------------------------------------------------------------------------------------------------------

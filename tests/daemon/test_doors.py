@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.daemon import doors_nats
 from tests.daemon.doors import (
     DAMAGES,
     DOORS,
@@ -134,6 +135,41 @@ async def _damaged_on_nats(url: str) -> OnNats:
 def test_deleted_messages_of_nats(on_nats: OnNats, tmp_path: Path, door: Door) -> None:
     assert len(on_nats.lost) == (2 + 10) * 4 - 4  # one message was both
     assert try_door(door, on_nats.events, tmp_path, on_nats.lost, on_nats.url) == "gaps"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> doors_nats.Whole:
+    return doors_nats.fill(tmp_path_factory.mktemp("store"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome"),
+    [
+        ("nothing", "whole"),
+        ("a message", "gaps"),
+        ("the first message", "anew"),
+        ("the last message", "gaps"),
+        ("a range", "gaps"),
+        ("purged range", "anew"),
+        ("the index", "whole"),
+        ("older copy", "anew"),
+        ("wiped", "anew"),
+    ],
+)
+@pytest.mark.parametrize("while_it_runs", [False, True])
+def test_damaged_store_of_nats(
+    store: doors_nats.Whole, tmp_path: Path, kind: str, outcome: str, while_it_runs: bool
+) -> None:
+    """`make lab-damages` tries each at every door."""
+    damage = doors_nats.DAMAGES[kind]
+    assert doors_nats.try_door(store, tmp_path / "s", damage, DOORS[0], while_it_runs=while_it_runs) == outcome
+
+
+@pytest.mark.parametrize("number", range(0, 40, 7))
+def test_damaged_block_of_nats(store: doors_nats.Whole, tmp_path: Path, number: int) -> None:
+    """Each at another door."""
+    _, damage = list(doors_nats.of_blocks(1))[number]
+    assert doors_nats.try_door(store, tmp_path / "s", damage, DOORS[number % 18]) in ("gaps", "anew")
 
 
 @pytest.mark.process
