@@ -8,6 +8,7 @@ import resource
 import signal
 import socket
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
@@ -16,11 +17,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.cli.command import environment, here, start
-from tests.cli.manage.test_advice import finding, home, says, served
-from tests.cli.manage.test_doctor import write
+from tests.cli.manage.test_advice import finding, home, problems, says, served
+from tests.cli.manage.test_doctor import examined, write
 from tests.daemon.events import commit, message
+from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import running
-from tests.daemon.taps.following import CLAUDE
+from tests.daemon.taps.following import CLAUDE, append, lines_of, named, title_line
 from tests.daemon.test_files_in_use import until
 
 __all__ = ["home"]
@@ -99,3 +101,28 @@ def test_log_is_complete_in_a_file(home: Path) -> None:
         until(lambda: says("daemon", ", listening at"))
         assert finding("log", "log is complete").level == "ok"
         assert "listening" in file.read_text()
+
+
+@pytest.mark.process
+@pytest.mark.programs("sh")
+def test_session_files_are_followed_by_a_daemon_that_may_open_few_files(home: Path) -> None:
+    """Fewer than there are: a system may allow a program few of them by default, as macOS does."""
+    begin = lines_of(CLAUDE)[2:3]
+    paths = [home / ".claude" / "projects" / f"-p{one}" / f"s{one}.jsonl" for one in range(100)]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        append(path, named(begin, path.stem))
+    within = ("sh", "-c", 'ulimit -n 64; exec "$@"', "sh")
+    with DaemonProcess(home, "--follow", "claude", "--backfill", "all", within=within) as daemon:
+        daemon.wait_ready()
+        with daemon.connect() as asking, daemon.connect() as wire:
+            until(lambda: asking.ask("stats")["following"]["backfill"]["complete"])
+            wire.send("subscribe", after="now")
+            wire.until("live")
+            for path in (paths[0], paths[50], paths[99]):
+                written = time.monotonic()
+                append(path, named([title_line("more")], path.stem))
+                while wire.read().get("session") != path.stem:
+                    pass
+                assert time.monotonic() - written < 2
+        assert not [one for one in problems(examined("--socket", daemon.path)) if one.text.startswith("the daemon")]
