@@ -37,7 +37,7 @@ committed, the stream is suspended, and the publisher still has that line and al
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -50,6 +50,7 @@ from tooltap.daemon.ingest.live_stream import (
     DROPPABLE,
     Claim,
     Input,
+    Late,
     Lines,
     LiveStream,
     Parent,
@@ -81,6 +82,7 @@ from tooltap.daemon.journal.interface import (
 )
 from tooltap.daemon.sessions.joining import Joining
 from tooltap.daemon.sessions.repository import Repositories
+from tooltap.daemon.sessions.unsaid import Said, take_unsaid
 from tooltap.daemon.sessions.waiting import first_was
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.failpoints import failpoint
@@ -331,6 +333,16 @@ class IngestConnection:
         """Commit a view of an earlier result; False if it could not be committed."""
         await self.wait_for_offload()
         self._enqueue(Views(outputs))
+        return await self._wait_until_durable()
+
+    async def report_unsaid(self, said: Mapping[tuple[str, str], Mapping[str, Said]]) -> bool:
+        """Report the calls that no tap has reported, as `take_unsaid` finds them; False if they could not be
+        committed."""
+        await self.wait_for_offload()
+        outputs = take_unsaid(self.live.info, self.live.normalizer.statistics, said)
+        if outputs is None:
+            return True
+        self._enqueue(Late(outputs))
         return await self._wait_until_durable()
 
     async def settle_views(self, outcomes: Outcomes) -> bool:
@@ -658,6 +670,8 @@ class IngestConnection:
         # Nothing else runs from here on: the stream has all that it was given.
         live.info.last_reported_ts, live.info.missing_at = self.live.info.last_reported_ts, self.live.info.missing_at
         live.info.followed, live.info.left_out = self.live.info.followed, self.live.info.left_out
+        live.info.unsaid, live.info.own_calls = self.live.info.unsaid, self.live.info.own_calls
+        live.info.shared_ids = self.live.info.shared_ids
         self._mark(live)
         self.live = live
         self._fault = None

@@ -28,6 +28,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -36,6 +37,7 @@ from tooltap.daemon.ingest.offload import Normalized
 from tooltap.daemon.journal.interface import Commit, Dispatch, StreamInfo
 from tooltap.daemon.sessions.joining import is_prompt
 from tooltap.daemon.sessions.subagents import Spawned
+from tooltap.daemon.sessions.unsaid import is_own, own
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.views.results import Rewrite, StreamViews
 from tooltap.normalizers.core.answers import CannotWriteError, Chosen, NotOfferedError
@@ -86,6 +88,13 @@ class Views:
 
 
 @dataclass(frozen=True, slots=True)
+class Late:
+    """Events of earlier lines of a session file, which were left out then."""
+
+    outputs: Sequence[Output]
+
+
+@dataclass(frozen=True, slots=True)
 class Parent:
     """The id of the call that started the stream's agent has become known."""
 
@@ -124,11 +133,11 @@ class Suspend:
     """The publisher has left without ending the stream."""
 
 
-Input: TypeAlias = Lines | Portion | Lost | Close | Settle | Views | Parent | Claim | Receipt | Told | Suspend
+Input: TypeAlias = Lines | Portion | Lost | Close | Settle | Views | Late | Parent | Claim | Receipt | Told | Suspend
 """An input of a stream: sent by a publisher (`protocol/inputs.py`), or added by the daemon. A connection keeps inputs
 until they are durable, so that they can be replayed in smaller parts after a failed commit."""
 
-DROPPABLE: Final = (Claim, Parent, Receipt, Settle, Told, Views)
+DROPPABLE: Final = (Claim, Late, Parent, Receipt, Settle, Told, Views)
 """Inputs that may be dropped if they cannot be committed."""
 
 
@@ -271,6 +280,9 @@ class LiveStream:
                 self._settle(one)
             case Views(outputs):
                 self._views_added += outputs
+                self._has_more = True
+            case Late(outputs):
+                self._add(outputs, counted=True)
                 self._has_more = True
             case Parent():
                 self._set_parent(one)
@@ -469,6 +481,10 @@ class LiveStream:
             self.info.ids = ids_of(outputs, self.info.ids)
             outputs, _ = leave_out(outputs, lambda one: one.agent is None, self.normalizer.statistics)
             self._add(outputs, counted=True)
+        elif self.info.own_calls:
+            self.info.ids = ids_of(outputs, self.info.ids)
+            outputs, _ = leave_out(outputs, partial(is_own, self.info), self.normalizer.statistics)
+            self._add(outputs, counted=True)
         else:
             self._add(outputs)
         self._record(close)
@@ -485,7 +501,11 @@ class LiveStream:
         """Settle the stream. Of a file whose last lines were left out, because a tap reports them, so is this."""
         if self.info.state == "ended" or not self.normalizer.is_unsettled:
             return
-        keep = self._counted(self._without_left_out) if self.info.left_out else None
+        keep: Keep | None = None
+        if self.info.left_out:
+            keep = self._counted(self._without_left_out)
+        elif self.info.own_calls:
+            keep = self._counted(partial(own, self.info))
         self._end_of_line(outputs := self.normalizer.settle(settle.t, keep))
         self._add(outputs, counted=keep is not None)
         self._record(settle)

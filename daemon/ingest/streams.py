@@ -13,7 +13,7 @@ daemon commits to it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from anyio.abc import TaskGroup
 from tooltap.daemon.ingest.connection import IngestConnection, Setting, contained, ingesting, settle_rewrites
 from tooltap.daemon.ingest.live_stream import (
     SNAPSHOT_FORMAT,
+    Late,
     LiveStream,
     Parent,
     Snapshot,
@@ -53,6 +54,7 @@ from tooltap.daemon.sessions.projection import HOOKS
 from tooltap.daemon.sessions.questions import Questions, Settled
 from tooltap.daemon.sessions.repository import Repositories
 from tooltap.daemon.sessions.subagents import Spawned, Subagents
+from tooltap.daemon.sessions.unsaid import CallsOfTaps, Said, take_unsaid
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import Trouble, faults, get_logger
 from tooltap.daemon.system.loop import TimeSlices, Work
@@ -173,7 +175,7 @@ class Streams:
             partials_wanted=partials_wanted,
             refusals=self.refusals,
             spawned=self._tie_agents,
-            committed=lambda live, commit: self._questions.note(live.info.asked_dialect, commit.outputs),
+            committed=self._committed,
             settling=self._settling,
             rewrite=rewrite,
             asked=asked,
@@ -272,6 +274,7 @@ class Streams:
         for info in await self._journal.streams(limit=STREAMS_RESTORED):
             if info.unsettled and info.state == "suspended":
                 self._settling.add(info.stream, (self._clock() - info.updated) / 1_000)
+            self.report_unsaid(info)
             if info.pending_displays:
                 with contained("what a display tool has shown is lost", stream=info.stream):
                     self._displays.remember(info)
@@ -352,7 +355,63 @@ class Streams:
             for connection in list(self.connections.values()):
                 tasks.start_soon(_suspend, connection)
 
+    def report_unsaid(self, info: StreamInfo) -> None:
+        """Report the calls that a file's stream keeps, and that no tap has reported, if their taps have ended."""
+        if any(all(map(self._may_have_ended, one.taps)) for one in info.unsaid):
+            self._tasks.start_soon(self._report_unsaid, info.stream)
+
     # -- inner workings -----------------------------------------------------------------------------------------
+
+    def _may_have_ended(self, stream: str) -> bool:
+        owner = self.connections.get(stream)
+        return owner is None or owner.live.info.state == "ended"
+
+    async def _report_unsaid(self, stream: str) -> None:
+        calls = CallsOfTaps(self._journal)
+
+        async def said_of(info: StreamInfo) -> dict[tuple[str, str], Mapping[str, Said]]:
+            said = {}
+            for session, tap in {(one.session, tap) for one in info.unsaid for tap in one.taps}:
+                stored = await self._journal.load_stream(tap)  # what it has committed, whoever owns it
+                if stored is None or stored.info.state == "ended":
+                    said[session, tap] = await calls.of(session, tap)
+            return said
+
+        async def by_owner(owner: IngestConnection) -> bool:
+            return await owner.report_unsaid(await said_of(owner.live.info))
+
+        async def without_owner(stored: StoredStream) -> Commit | None:
+            live = await self._resume(stored)
+            outputs = take_unsaid(live.info, live.normalizer.statistics, await said_of(live.info))
+            if outputs is None:
+                return None
+            live.apply(Late(outputs))
+            return live.take(self._clock())
+
+        with contained("calls that only a session file has are not reported", stream=stream):
+            try:
+                await self.with_stream(stream, by_owner, without_owner)
+            except JournalError as error:
+                _log.warning("calls that only a session file has are not reported", stream=stream, reason=str(error))
+
+    def _committed(self, live: LiveStream, commit: Commit) -> None:
+        self._questions.note(live.info.asked_dialect, commit.outputs)
+        self._note_end(commit.info)
+
+    def _note_end(self, info: StreamInfo) -> None:
+        """Look for calls that a tap which has ended has not reported."""
+        if info.state == "ended" and is_tap(info) and "owner" in info.roles.values():
+            self._tasks.start_soon(self._find_unsaid, [one for one, role in info.roles.items() if role == "owner"])
+
+    async def _find_unsaid(self, sessions: Sequence[str]) -> None:
+        # If the journal cannot be read, the next line of the file or the next start of the daemon finds them.
+        with contained("calls that only a session file has were not found"), suppress(JournalError):
+            for session in sessions:
+                stored = {one.stream: one for one in await self._journal.streams_of(session)}
+                live = {stream: one.live.info for stream, one in self.connections.items()}
+                for info in {**stored, **live}.values():
+                    if any(one.session == session for one in info.unsaid):
+                        self.report_unsaid(info)
 
     async def _make_missing_views(self, make: Callable[[StreamInfo], Awaitable[None]], info: StreamInfo) -> None:
         try:
@@ -479,6 +538,7 @@ class Streams:
         commit = live.take(self._clock())
         await self._journal.commit(commit)
         self._setting.rewrite(live.take_rewrites())
+        self._note_end(commit.info)
         if self._setting.trace is not None:
             StreamTrace(self._setting.trace, live).add(commit)
         return live.statistics

@@ -133,6 +133,33 @@ class Dispatch(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """How the agent's question has ended, while the publisher has not said whether it has written this answer."""
 
 
+class UnsaidBody(NamedTuple):
+    """Bytes of an output body: fields of `OutputChunk`."""
+
+    output_id: str
+    offset: int
+    data: bytes
+    mime_type: str
+
+
+class Unsaid(msgspec.Struct, frozen=True):
+    """A call of a session file that was left out while taps of the session ran (`sessions/unsaid.py`)."""
+
+    call_id: str
+    name: str
+    session: str
+    taps: list[str]
+    """The streams that may report it."""
+    events: list[str] = []
+    """Its encoded events: the call, and what follows."""
+    bodies: list[UnsaidBody] = []
+    """The output bodies that they name."""
+    lines: list[str] = []
+    """The places, as in ids of events, of lines of which nothing else was ingested."""
+    is_stopped: bool = True
+    """It has no result, or one that says it was stopped."""
+
+
 class StreamInfo(msgspec.Struct, kw_only=True):
     """The options a stream was opened with, and its position."""
 
@@ -192,6 +219,12 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Ids of results whose view is made by a command -> the daemon that is to run it (`views/rewriter.py`)."""
     repeated: list[str] = []
     """Ids of other streams' prompts; for each, one equal prompt of this stream was left out as a repetition."""
+    unsaid: list[Unsaid] = []
+    """Session files: calls that were left out because taps cover them, while these may not have reported them."""
+    own_calls: dict[str, str] = {}
+    """Session files: call that no tap had reported -> its inferred result, which a later one replaces."""
+    shared_ids: list[str] = []
+    """Session files: taps that have reported a call under the id that it has in the file."""
     left_out: bool = False
     """The events of a session file's latest line were left out, because a tap reports them, or they are too old."""
     restored: int | None = None

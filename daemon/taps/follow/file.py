@@ -24,7 +24,7 @@ import hashlib
 import itertools
 import os
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import FilePosition, Journal, StreamInfo
 from tooltap.daemon.sessions.joining import is_file, names_session
 from tooltap.daemon.sessions.listing import SessionFilter
+from tooltap.daemon.sessions.unsaid import CallsOfTaps, Said
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
@@ -466,6 +467,7 @@ class FollowedFile:
         self._setting = setting
         self._stated: int | None = None
         """The latest time that a line just read states, in ms since the epoch; None if none does."""
+        self._calls_of_taps = CallsOfTaps(setting.journal)
         self._own_files = own_files(path, root.place.subagents)
         self._own = OwnFiles(self._own_files)
         older = reader.older(path) if isinstance(reader, Database) else None
@@ -524,6 +526,7 @@ class FollowedFile:
         self._ingest.is_behind = more
         if not more:
             self._ingest.settle_later(self.silence)
+            self._setting.streams.report_unsaid(self._ingest.live.info)
         return more
 
     async def request(self) -> Request | None:
@@ -624,10 +627,15 @@ class FollowedFile:
         """Return the filter for the items of lines just read; `mtime`: time of the file's last change. The lines must
         be fed at once. Raises `NotYetError`."""
         await _wait_for_taps(self._root, mtime, self._setting)
+        said: Mapping[str, Mapping[str, Said]] = {}
         covered, others = await self._covered()
         live = self._ingest.live
+        if taps := [one.tap for one in covered if one.tap is not None]:
+            session = live.info.last_session or self._session or ""
+            said = {tap: await self._calls_of_taps.of(session, tap) for tap in taps}
+            covered, others = await self._covered()  # of now: nothing else runs until the lines are fed
         now = self._setting.clock()
-        keep = keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, mtime, now, self._own)
+        keep = keeps(live.info, live.normalizer.statistics, self._horizon, covered, others, mtime, now, self._own, said)
 
         def noted(items: list[Item]) -> list[Item]:
             self._note_times(items)

@@ -7,6 +7,7 @@ which its agent ran. Of the file's lines from that time are ingested:
 - Usage, with the tap in `beside`: either may state more of it, and sums count once what both state.
 - Facts of the session (`FACTS`), as an update of it. A tap's stream may lack its folder, branch, model or title.
 - Events of subagents, if the tap's dialect never shows them.
+- Calls that the tap has not reported when it has ended (`sessions/unsaid.py`).
 
 All times come from the clock of one machine: the agent
 writes the time into each line of its file, and `run` and `proxy` report the start and the end of the agent. So it does
@@ -42,6 +43,7 @@ import msgspec
 
 from tooltap.daemon.journal.interface import StreamInfo
 from tooltap.daemon.sessions.joining import is_file, is_prompt, is_repeated, is_silent_gateway, is_tap
+from tooltap.daemon.sessions.unsaid import Said, is_own, keep_unsaid, own
 from tooltap.daemon.taps.stream_ids import name_of_id
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Item, OutputChunk, Produced
@@ -175,16 +177,18 @@ def keeps(
     taps: Mapping[str, StreamInfo],
     mtime: int,
     now: int,
-    own: OwnFiles,
+    own_files: OwnFiles,
+    said: Mapping[str, Mapping[str, Said]],
 ) -> Keep:
     """Return a filter for the items of each line of a file stream. The filter updates `info`.
 
     `statistics`: statistics of the stream, updated meanwhile; `covered`: spans covered by other streams; `taps`: stream
-    id -> info of the taps in `covered`; `mtime`: time of the file's last change; `own`: files of subagents.
+    id -> info of the taps in `covered`; `mtime`: time of the file's last change; `own_files`: those of subagents;
+    `said`: tap -> the calls that it has reported.
     """
 
     def keep(items: list[Item]) -> list[Item]:
-        items = own.without_copies(items, info.agent)
+        items = own_files.without_copies(items, info.agent)
         if is_too_old(items, statistics, horizon):
             info.left_out = True
             return []
@@ -197,10 +201,10 @@ def keeps(
         info.left_out = bool(covers)
         if not covers:
             info.last_reported_ts = last if info.last_reported_ts is None else max(info.last_reported_ts, last)
-            return items
+            return own(info, items)
         present = [taps[span.tap] for span in covers if span.tap is not None]
         if len(present) == len(covers):
-            return _unreported(items, info, present, taps.values())
+            return _unreported(items, info, present, taps.values(), said)
         return [item for item in items if _is_title(item)]
 
     return keep
@@ -213,10 +217,14 @@ def _is_title(item: Item) -> bool:
 
 
 def _unreported(
-    items: Sequence[Item], info: StreamInfo, taps: Sequence[StreamInfo], others: Iterable[StreamInfo]
+    items: Sequence[Item],
+    info: StreamInfo,
+    taps: Sequence[StreamInfo],
+    others: Iterable[StreamInfo],
+    said: Mapping[str, Mapping[str, Said]],
 ) -> list[Item]:
     """Return the items that none of these taps can have reported. `others`: all streams that may have reported a
-    prompt."""
+    prompt; `said`: as in `keeps`. Calls are kept in `info`."""
     silent = all(_hides_subagents(tap) for tap in taps)
     kept: list[Item] = []
     for item in items:
@@ -233,6 +241,10 @@ def _unreported(
                 kept.append(Produced.of(facts))
         elif is_prompt(item) and not is_repeated(item, info, others):
             kept.append(Produced.of(msgspec.structs.replace(item.event, turn=None)))
+        elif is_own(info, item):
+            kept += own(info, [Produced.of(msgspec.structs.replace(item.event, turn=None))])
+    streams = [tap.stream for tap in taps]
+    keep_unsaid(info, items, streams, [said.get(one, {}) for one in streams], alone=not kept)
     bodies = [item.body for item in kept if isinstance(item, Produced)]
     chunks = (item for item in items if isinstance(item, OutputChunk))
     return [*(one for one in chunks if any(one.output_id.encode() in body for body in bodies)), *kept]

@@ -178,7 +178,7 @@ class Reader:
         taps = {TAP: info(TAP, dialect=tap.dialect)}
         of_file = info(name, followed=True)
         span = Span(0, math.inf, TAP)
-        self._keep = None if name == TAP else keeps(of_file, statistics, 0, [span], taps, 0, 0, OwnFiles(()))
+        self._keep = None if name == TAP else keeps(of_file, statistics, 0, [span], taps, 0, 0, OwnFiles(()), {})
 
     async def read(self, lines: int) -> None:
         for line in self.left[:lines]:
