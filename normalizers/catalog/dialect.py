@@ -222,6 +222,8 @@ class Agent(NamedTuple):
     id. Empty: not known. Only what the agent's documentation or a run of it shows."""
     fork: tuple[str, ...] = ()
     """The arguments with which it continues a copy of a session."""
+    context: tuple[str, ...] = ()
+    """Beginnings of what it sends its model in the user's role, and the user did not write."""
     worktrees: str | None = None
     """Where the agent puts worktrees of every repository, as names joined by `/`: `*` is any name, `+` that of the
     repository."""

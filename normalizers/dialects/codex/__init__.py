@@ -143,6 +143,15 @@ _PROMPT = Prompt(
     stdin=True,
 )
 
+CONTEXT = (
+    "<user_instructions>",
+    "<environment_context>",
+    "<turn_aborted>",
+    "<skill>",
+    "# AGENTS.md instructions for ",
+)
+"""As in `Agent.context`; the first two to 0.31."""
+
 AGENTS = (
     Agent(
         "codex",
@@ -152,6 +161,7 @@ AGENTS = (
         resume=("resume", SESSION),
         fork=("fork", SESSION),
         package="@openai/codex",
+        context=CONTEXT,
         store=Store(
             "codex-rollout",
             "CODEX_HOME",

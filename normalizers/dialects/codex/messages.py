@@ -13,20 +13,13 @@ from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import make_room
 from tooltap.normalizers.core.writer import take_bodies
+from tooltap.normalizers.dialects.codex import CONTEXT
 from tooltap.normalizers.dialects.codex.items import nonempty, with_type
 from tooltap.normalizers.dialects.codex.threads import Threads
 from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, records, whole
 from tooltap.protocol.events import Attachment, Message
 
-_CONTEXT = (
-    "<user_instructions>",
-    "<environment_context>",
-    "<turn_aborted>",
-    "<skill>",
-    "# AGENTS.md instructions for ",
-)
-"""Beginnings of the model's input that the user did not write (Codex; the first two to 0.31)."""
 _PAYLOAD = "\nPayload:\n"
 """End of the header of a message between agents: `Message Type: FINAL_ANSWER\\nTask name: …\\nSender: …`."""
 _NOTIFICATION = re.compile(r"\s*<((?:sub)?agent[-_]notification)>.*</\1>\s*\Z", re.DOTALL)
@@ -136,7 +129,7 @@ class CodexMessages:
     def raw_prompt(self, item: Line) -> Skip:
         """The prompt as the model gets it, for streams in which no event has it."""
         text = "".join(_texts(item.get("content")))
-        if text.lstrip().startswith(_CONTEXT):
+        if text.lstrip().startswith(CONTEXT):
             return "prompt-context"
         return self._prompt(text, item.get("content"), "raw", item)
 

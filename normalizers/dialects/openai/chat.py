@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tooltap.normalizers.catalog.registry import agent_of_provider
 from tooltap.normalizers.core.calls import UNKNOWN_TOOL
 from tooltap.normalizers.core.exchanges import MANY_CALLS, ExchangeParser, ExchangeState, merged
 from tooltap.normalizers.core.lines import Line, Skip
@@ -113,14 +114,19 @@ class OpenAIChat(ExchangeParser):
         return digest_of(message)
 
     def is_prompt(self, message: Line) -> bool:
-        return message.get("role") == "user"
+        return message.get("role") == "user" and not self._is_context(message)
+
+    def _is_context(self, message: Line) -> bool:
+        """Return whether a message in the user's role begins like what its agent adds."""
+        agent = agent_of_provider(self.provider)
+        return agent is not None and text_of(message).lstrip().startswith(agent.context)
 
     def read_message(self, message: Line, *, begins_turn: bool) -> Skip:
         role = message.get("role")
         if role in ("tool", "function"):
             return self._result(message)
         if role == "user":
-            return self._prompt(message, begins_turn)
+            return "history" if self._is_context(message) else self._prompt(message, begins_turn)
         if role != "assistant":
             return "history"
         return self.read_repeated(message, uses_of(message), has_text=bool(texts_of(message)))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tooltap.normalizers.catalog.registry import agent_of_provider
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.exchanges import merged
 from tooltap.normalizers.core.items import Produced
@@ -177,7 +178,9 @@ class OpenAIResponses(Parser):
         items = [{"role": "user", "content": given}] if isinstance(given, str) else records(given)
         calls = {call.id: (call, item) for item in items if (call := call_of(item)) is not None}
         continues = body.get("previous_response_id") is not None
-        new, prompts = news_of(items, self.state.prompts, continues=continues)
+        new, messages = news_of(items, self.state.prompts, continues=continues)
+        agent = agent_of_provider(self.provider)
+        prompts = [one for one in messages if agent is None or not is_context(one, agent.context)]
         events = len(self.items)
         for index, item in enumerate(items):
             if is_answer(item):
@@ -657,6 +660,13 @@ def item_text(value: Any) -> str | None:
     if not isinstance(value, dict):
         return string(value)
     return next((value[key] for key in ("text", "refusal", "message") if isinstance(value.get(key), str)), None)
+
+
+def is_context(message: Line, beginnings: tuple[str, ...]) -> bool:
+    """Return whether all of a message in the user's role begins like what its agent adds."""
+    content = message.get("content")
+    texts = [item_text(part) or "" for part in (content if isinstance(content, list) else [content])]
+    return bool(texts) and all(text.lstrip().startswith(beginnings) for text in texts)
 
 
 def news_of(items: list[Line], known: PromptsState, *, continues: bool) -> tuple[int, list[Line]]:

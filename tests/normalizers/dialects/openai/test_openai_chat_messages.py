@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import orjson
 import pytest
 
 from tests.normalizers.dialects.openai.chatting import (
@@ -18,8 +19,10 @@ from tests.normalizers.dialects.openai.chatting import (
 )
 from tests.normalizers.reading import answer, lines_of, of, outline, statistics
 from tooltap.normalizers.catalog.registry import recognise
+from tooltap.normalizers.core.items import Context
 from tooltap.protocol.events import Message, Reasoning, ToolCall, ToolResult, Turn, Usage
 from tooltap.protocol.model_view import model_blocks, model_text
+from tooltap.testing import Line, normalize
 
 
 def test_picture_in_a_result_is_attached() -> None:
@@ -271,3 +274,10 @@ def test_pictures_of_an_answer_are_attached() -> None:
         said = of(Message, read_chat(request(user("Draw.")), *lines))[1:]
         assert [one.text for one in said] == ["Here.", ""]
         assert [(one.mime_type, one.bytes) for one in said[1].attachments or []] == [("image/png", 8)]
+
+
+def test_context_that_codex_adds_is_no_prompt() -> None:
+    context = user("<environment_context>\n  <cwd>/ws</cwd>\n</environment_context>")
+    lines = [Line(orjson.dumps(request(context, user("Go."))))]
+    found = normalize("openai-chat", lines, Context(stream="s", provider="codex"))
+    assert [message.text for message in of(Message, found)] == ["Go."]

@@ -549,3 +549,31 @@ def test_request_for_a_background_response_may_fail() -> None:
     events, _ = run(ASKED, ended(status=502, body="<html>Bad</html>"))
 
     assert turns(events) == [("started", None), ("failed", "502")]
+
+
+CONTEXT = "<environment_context>\n  <cwd>/ws</cwd>\n</environment_context>"
+
+
+@pytest.mark.parametrize(("provider", "expected"), [("codex", ["Go."]), (None, [CONTEXT, "Go."])])
+def test_context_that_codex_adds_is_no_prompt(provider: str | None, expected: list[str]) -> None:
+    """As its session file has it. Of an unknown client, the user may have written it."""
+    parser = OpenAIResponses(Context(stream="s", provider=provider))
+    parts = {"role": "user", "content": [{"type": "input_text", "text": CONTEXT}]}
+    _, items = parser.feed(orjson.dumps(request(parts, user("Go."))))
+    assert [event.text for event in emitted(items) if isinstance(event, Message)] == expected
+
+
+def test_context_that_codex_adds_stops_no_turn() -> None:
+    parser = OpenAIResponses(Context(stream="s", provider="codex"))
+    call = {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": "{}"}
+    parser.feed(orjson.dumps(request(user("Go."))))
+    parser.feed(orjson.dumps(response(call)))
+    _, items = parser.feed(orjson.dumps(request(user("Go."), call, user(CONTEXT))))
+    assert not [event for event in emitted(items) if isinstance(event, Turn | Message)]
+
+
+def test_words_beside_the_context_are_a_prompt() -> None:
+    parser = OpenAIResponses(Context(stream="s", provider="codex"))
+    parts = {"role": "user", "content": [{"type": "input_text", "text": text} for text in (CONTEXT, "Go.")]}
+    _, items = parser.feed(orjson.dumps(request(parts)))
+    assert [event.text for event in emitted(items) if isinstance(event, Message)] == [f"{CONTEXT}\nGo."]
