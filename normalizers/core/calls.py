@@ -103,8 +103,11 @@ class Calls:
         self.restore: Restore | None = None
         self._of_turn: Index[str | None, dict[str, None]] = Index()
         """Turn -> ids of the open calls that end with it; saves a scan of all open calls. Rebuilt from the state."""
+        self._of_wire_id: Index[tuple[str, str], dict[str, None]] = Index()
+        """Session and id on the wire -> ids of the open calls that have it, oldest first; as above."""
         for call in state.open.values():
             self._put_in_turn(call)
+            self._of_wire_id.setdefault(_place_of_wire_id(call), {})[call.id] = None
 
     # -- looking up -----------------------------------------------------------------------------------------------
 
@@ -250,7 +253,7 @@ class Calls:
             return [] if newest is None else [newest]
         known = newest or self._state.done.get(newest_id)
         session = self._writer.session if known is None else known.session
-        calls = [call for call in opened.values() if call.session == session and (call.wire_id or call.id) == call_id]
+        calls = [opened[one] for one in self._of_wire_id.get((session, call_id), ())]
         agent = self._writer.agent
         own = [call for call in calls if call.agent == agent]
         return own if own or (agent is not None and known is not None and known.agent == agent) else calls
@@ -384,6 +387,8 @@ class Calls:
             self._complete(call, payload, raw, tomb)
             return call
         self._make_room()
+        while len(sharing := self._of_wire_id.get(_place_of_wire_id(call), {})) >= writer.context.limits.shared_ids:
+            self._close(self._state.open[next(iter(sharing))], "interrupted")
         payload = self._with_meta("input", payload, call, raw, synthetic)
         fields = {"call_id": new_id, "name": call.name, "input": payload, "status": status}
         if title is not None:
@@ -405,6 +410,7 @@ class Calls:
         state = self._state
         state.open[call.id] = call
         self._put_in_turn(call)
+        self._of_wire_id.setdefault(_place_of_wire_id(call), {})[call.id] = None
         if call.parent is not None:
             state.children.setdefault(call.parent, {})[call.id] = None
 
@@ -637,7 +643,11 @@ class Calls:
     def _bury(self, call: OpenCall, synthetic_result: str | None) -> None:
         state = self._state
         call_id = call.id
-        state.open.pop(call_id, None)
+        if (gone := state.open.pop(call_id, None)) is not None:
+            sharing = self._of_wire_id[place := _place_of_wire_id(gone)]
+            del sharing[call_id]
+            if not sharing:
+                del self._of_wire_id[place]
         self._take_from_turn(call)
         state.memory_bytes -= call.memory_bytes
         if call_id in state.remembered:
@@ -780,6 +790,10 @@ class Calls:
         }
         payload["_raw"] = truncate_raw({} if raw is None else raw)
         return payload if self.restore is None or synthetic else self.restore(field, payload, call)
+
+
+def _place_of_wire_id(call: OpenCall) -> tuple[str, str]:
+    return call.session, call.wire_id or call.id
 
 
 def digests(payload: dict[str, Any]) -> tuple[int, int]:

@@ -124,6 +124,9 @@ CASES: dict[str, Case] = {
     "calls of a line": Case(
         "claude-stream", lambda n: [_claude("assistant", [_use({}, call_id=f"t{one}") for one in range(n)])]
     ),
+    "calls of a line with one id": Case(
+        "claude-stream", lambda n: [_claude("assistant", [_use({"command": f"ls {one}"}) for one in range(n)])]
+    ),
     "open calls": Case("claude-stream", _open_calls),
     "calls and results": Case("claude-stream", lambda n: _open_calls(n) + _results(n)),
     "results without calls": Case("claude-stream", _results),

@@ -11,6 +11,8 @@ import pytest
 
 from tests.normalizers.reading import of
 from tooltap.normalizers.catalog.registry import builtin
+from tooltap.normalizers.core.items import Context, Limits, Produced
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.protocol.events import ToolCall, ToolResult
 from tooltap.testing import Line, check_recording
 
@@ -420,3 +422,13 @@ def test_message_that_is_written_twice_has_its_calls_once(dialect: str) -> None:
 
     assert [call.input["command"] for call in calls] == [A, B]
     assert len(results) == 2
+
+
+def test_more_calls_of_one_id_than_are_compared_close_the_oldest() -> None:
+    """Each line of one is compared with all of them."""
+    normalizer = StreamNormalizer(Context(stream="s", limits=Limits(shared_ids=2)), "claude-stream")
+    blocks = [claude_use(f"cat {number}") for number in range(3)]
+    line = claude("assistant", blocks[0], id="m1", content=blocks)
+    events = [one.event for one in normalizer.feed(orjson.dumps(line)) if isinstance(one, Produced)]
+    closed = [event.call_id for event in events if isinstance(event, ToolResult) and event.status == "interrupted"]
+    assert closed == [event.call_id for event in events if isinstance(event, ToolCall)][:1]
