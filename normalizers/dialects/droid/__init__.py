@@ -45,7 +45,8 @@ _STREAM_KEYS = {
     "tool_result": {"id", "messageId", "isError"},
     "completion": {"finalText", "numTurns"},
 }
-_CLAUDE_KEYS = {"uuid", "mcp_servers"}
+_CLAUDE_KEYS = {"apiKeySource", "mcp_servers", "permissionMode", "uuid"}
+"""Keys of what Claude Code prints under the same types; early versions lack some of them."""
 
 
 def _is_droid_stream(value: dict[str, Any]) -> bool:

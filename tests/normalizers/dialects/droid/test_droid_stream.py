@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.normalizers.reading import of, read, said
 from tooltap.normalizers.catalog.registry import recognise
 from tooltap.protocol.events import Notice, Reasoning, ToolResult, Turn, Usage
@@ -101,3 +103,11 @@ def test_lines_of_2025_are_recognised() -> None:
     (done,) = of(ToolResult, read("auto", *older))
 
     assert (done.name, done.output["stdout"]) == ("Bash", "a")
+
+
+@pytest.mark.parametrize("key", ["apiKeySource", "mcp_servers", "permissionMode", "uuid"])
+def test_first_line_of_an_early_claude_code_is_not_droid(key: str) -> None:
+    """It has no version, and of these keys perhaps a single one."""
+    line = {"type": "system", "subtype": "init", "cwd": "/ws", "session_id": "s", "tools": [], "model": "claude-sonnet"}
+    assert recognise(line) == "droid-stream"
+    assert recognise({**line, key: "default"}) != "droid-stream"
