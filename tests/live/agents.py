@@ -73,6 +73,10 @@ class Place(NamedTuple):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
+    def change(self, path: str, **values: Any) -> None:
+        """Set values in a file of JSON in the home folder."""
+        self.write(path, json.dumps({**json.loads((self.home / path).read_text()), **values}))
+
 
 class Agent(NamedTuple):
     name: str
@@ -190,6 +194,8 @@ def _gemini(place: Place) -> Mapping[str, str]:
 
 
 def _gemini_default(place: Place) -> Mapping[str, str]:
+    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "model": {"name": "gemini-2.5-flash"}}
+    place.write(".gemini/settings.json", json.dumps(settings))
     return {"GOOGLE_GEMINI_BASE_URL": place.model, "GEMINI_API_KEY": KEY, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
 

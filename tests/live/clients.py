@@ -234,12 +234,16 @@ class CodexClient(RpcClient):
         self.request("turn/start", {"threadId": self._thread, "input": given})
 
     def interrupt(self) -> None:
-        turn = next(one["params"]["turn"]["id"] for one in self.seen[::-1] if one.get("method") == "turn/started")
-        self.request("turn/interrupt", {"threadId": self._thread, "turnId": turn})
+        self.request("turn/interrupt", {"threadId": self._thread, "turnId": self._turn()})
 
     def rewind(self) -> None:
         """Take the last turn back."""
-        self.call("thread/rollback", {"threadId": self._thread, "numTurns": 1})
+        self.call("thread/revert", {"threadId": self._thread, "beforeTurnId": self._turn()})
+
+    def _turn(self) -> str:
+        """The id of the last turn."""
+        started = next(one for one in self.seen[::-1] if one.get("method") == "turn/started")
+        return str(started["params"]["turn"]["id"])
 
     def answer(self, message: dict[str, Any], *, allows: bool) -> dict[str, Any] | None:
         if message.get("method") != "item/commandExecution/requestApproval":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from tests.live.agents import AGENTS, BUILDS, Agent, Place, environment
@@ -34,10 +34,22 @@ class Printer(NamedTuple):
     permissions: tuple[str, ...] = ()
     """Words that let the command run."""
     auto: tuple[str, ...] = ()
-    """Words with which a model decides what may run; empty: the agent has none."""
+    """Words of the mode `auto`; empty: the agent has none."""
+    serve: Callable[[Place, list[str]], tuple[str, ...]] = lambda *_: ()
+    """Lets the agent start an MCP server, `tooltap`, by this command. Returns words that let its tools run."""
+    shows: Call | None = None
+    """The call that shows a file with that server."""
+    script: Callable[[str], Call] | None = None
+    """The call of a script that runs a command in a shell."""
+    script_model: tuple[str, ...] = ()
+    """Words that choose a model that may call scripts."""
 
-    def command(self, prompt: str, again: tuple[str, ...] = (), scenario: str = "") -> list[str]:
-        permissions = {"default": (), "auto": self.auto}.get(scenario, self.permissions)
+    def permissions_in(self, scenario: str) -> tuple[str, ...]:
+        if scenario == "script":
+            return (*self.permissions, *self.script_model)
+        return {"default": (), "auto": self.auto}.get(scenario, self.permissions)
+
+    def command(self, prompt: str, again: tuple[str, ...], permissions: tuple[str, ...]) -> list[str]:
         stands_for = {"PROMPT": (prompt,), "AGAIN": again, "PERMISSIONS": permissions}
         return [self.agent.command()[0], *(one for word in self.words for one in stands_for.get(word, (word,)))]
 
@@ -46,6 +58,29 @@ class Printer(NamedTuple):
         if scenario == "default":
             return environment(self.agent._replace(configure=self.agent.default), place)
         return {**environment(self.agent, place), **dict(self.variables)}
+
+
+SHOWN = "shown.txt"
+_SHOW, _SHOWS = "render_file_contents", {"path": SHOWN}
+
+
+def _serve_claude(_: Place, command: list[str]) -> tuple[str, ...]:
+    servers = {"mcpServers": {"tooltap": {"command": command[0], "args": command[1:]}}}
+    return ("--strict-mcp-config", "--mcp-config", json.dumps(servers), "--allowedTools", f"mcp__tooltap__{_SHOW}")
+
+
+def _serve_gemini(place: Place, command: list[str]) -> tuple[str, ...]:
+    place.change(".gemini/settings.json", mcpServers={"tooltap": {"command": command[0], "args": command[1:]}})
+    return ("--approval-mode", "yolo")
+
+
+def _serve_opencode(place: Place, command: list[str]) -> tuple[str, ...]:
+    place.change(".config/opencode/opencode.json", mcp={"tooltap": {"type": "local", "command": command}})
+    return ()
+
+
+def _script_of_codex(command: str) -> Call:
+    return Call("exec", f"const r = await tools.exec_command({{cmd: {json.dumps(command)}}}); text(r.output);")
 
 
 PRINTERS = {
@@ -58,6 +93,8 @@ PRINTERS = {
         ("--resume", "SESSION", "--fork-session"),
         permissions=("--strict-mcp-config", "--permission-mode", "default", "--allowedTools", "Bash"),
         auto=("--strict-mcp-config", "--permission-mode", "auto"),
+        serve=_serve_claude,
+        shows=Call(f"mcp__tooltap__{_SHOW}", _SHOWS),
     ),
     "codex": Printer(
         "Codex, `exec`",
@@ -66,6 +103,8 @@ PRINTERS = {
         ("CODEX_HOME", ".codex"),
         ("resume", "SESSION"),
         permissions=("-s", "danger-full-access"),
+        script=_script_of_codex,
+        script_model=("-m", "gpt-6.2-sol"),
         asks_again=False,
     ),
     "gemini": Printer(
@@ -75,6 +114,8 @@ PRINTERS = {
         ("GEMINI_CLI_HOME", ""),
         ("--resume", "SESSION"),
         permissions=("--approval-mode", "yolo"),
+        serve=_serve_gemini,
+        shows=Call(f"mcp_tooltap_{_SHOW}", _SHOWS),
     ),
     "opencode": Printer(
         "OpenCode, `run`",
@@ -84,6 +125,8 @@ PRINTERS = {
         ("--session", "SESSION"),
         ("--session", "SESSION", "--fork"),
         (("OPENCODE_CONFIG_CONTENT", json.dumps({"permission": {"bash": "allow"}})),),
+        serve=_serve_opencode,
+        shows=Call(f"tooltap_{_SHOW}", _SHOWS),
     ),
     "qwen": Printer(
         "Qwen Code, `-p`",
@@ -128,6 +171,7 @@ WAYS = {
     "gateway-killed": Way(
         "the same; the daemon is killed in mid-command, and started again", gateway=True, daemon="killed"
     ),
+    "mcp": Way("`tooltap mcp`, as a server of the agent, and `tooltap run`", run=True),
     "proxy": Way(
         "`tooltap proxy` between the agent and its client, which answers (ACP; Codex: its app-server)",
         clients={**_ACP, "codex": "codex"},
@@ -180,11 +224,29 @@ class Scenario(NamedTuple):
     """How the question is answered, if the scenario is about that."""
     steers: bool = False
     """Whether a client of the daemon sends a prompt while the command runs."""
+    shows: bool = False
+    """Whether the model calls a display tool."""
+    rewinds: bool = False
+    """Whether the client takes the turn back, and prompts again."""
+    script: bool = False
+    """Whether a script calls the shell."""
 
     def steps(self, agent: Agent) -> list[Step]:
-        waits = f"touch runs; until test -e go; do sleep 0.05; done; {self.command}"
-        call: list[Call] = [agent.shell(waits)] if self.command else []
+        call: list[Call] = [agent.shell(self.waits)] if self.command else []
         return [*self.refusals, *call, MODEL_SAYS]
+
+    @property
+    def waits(self) -> str:
+        return f"touch runs; until test -e go; do sleep 0.05; done; {self.command}"
+
+    def steps_of(self, printer: Printer) -> list[Step]:
+        if self.shows:
+            assert printer.shows is not None
+            return [printer.shows, MODEL_SAYS]
+        if self.script:
+            assert printer.script is not None
+            return [printer.script(self.waits), MODEL_SAYS]
+        return self.steps(printer.agent)
 
 
 TWICE: Any = {"says": (MODEL_SAYS,) * 2, "ends": ("completed",) * 2}
@@ -192,7 +254,8 @@ SCENARIOS = {
     "text": Scenario("the model says a text"),
     "default": Scenario("the same; the agent has no configuration but which model there is, its address and a key"),
     "shell": Scenario("the model runs a command, and says a text", "echo one"),
-    "auto": Scenario("the same, in the mode in which a model decides what may run", "echo one"),
+    "script": Scenario("the model runs a script, which calls the shell", "echo one", script=True),
+    "auto": Scenario("the same, in Claude Code's mode `auto`, which asks nobody", "echo one"),
     "fails": Scenario("the command fails", "echo some; exit 3", status=("failed",)),
     "refused": Scenario("the model's server refuses", refusals=(Refusal(400, 1_000),), says=(), ends=("failed",)),
     "quota": Scenario("the model's server says once that the quota is used up (429)", refusals=(Refusal(429, 1),)),
@@ -206,12 +269,16 @@ SCENARIOS = {
     ),
     "resume": Scenario("a new process goes on with the session", "echo one", again="resume", **TWICE),
     "fork": Scenario("a new process goes on with a copy of the session", "echo one", again="fork", **TWICE),
+    "rewind": Scenario("the client takes the turn back, and prompts again", "echo one", rewinds=True, **TWICE),
     "allowed": Scenario("the agent asks before the command, which is allowed", "echo one", outcome="allowed"),
     "denied": Scenario(
         "the agent asks before the command, which is denied", "echo one", status=("denied",), outcome="denied"
     ),
+    "shows": Scenario("the model shows a file with a display tool, and says a text", shows=True),
     "steer": Scenario("a client of the daemon sends a prompt in mid-command", "echo one", steers=True),
 }
+STOPS_WHEN_DENIED = ("opencode",)
+"""Agents that end the turn when a call is denied, and do not ask their model again."""
 EXPLAINED = {
     "gemini/follow/sigint": "Gemini CLI stores no end of an interrupted turn, which goes on for tooltap.",
     "claude/.*/sigint": "Claude Code says of the interrupted call that the user has rejected it: it reads `denied`.",
@@ -227,6 +294,10 @@ NAMES = {**{key: one.name for key, one in PRINTERS.items()}, "claude-agent-acp":
 """All agents of the matrix."""
 
 
+_NOTHING_ELSE = "The server shows what the model wants to show, and no more."
+_ONLY_MCP = "The way `mcp` has it."
+
+
 def version(agent: str) -> str:
     """The version of an agent's build."""
     return BUILDS[AGENTS[agent].build].version
@@ -239,6 +310,10 @@ def impossible(agent: str, way: str, scenario: str) -> str:
         return (tapped.lacks if agent not in tapped.clients else "") or _impossible_for_client(agent, way, scenario)
     if agent not in PRINTERS:
         return "The agent does not take a prompt on its command line, but from its client."
+    if way == "mcp" and PRINTERS[agent].shows is None:
+        return "The scripted model calls no tool that it would have to search for first."
+    if (way == "mcp") != meant.shows:
+        return _NOTHING_ELSE if way == "mcp" else _ONLY_MCP
     if tapped.daemon == "killed" and not meant.command:
         return "The daemon is killed in mid-command, and there is none."
     if meant.again == "fork" and not PRINTERS[agent].fork:
@@ -246,7 +321,11 @@ def impossible(agent: str, way: str, scenario: str) -> str:
     if meant.outcome or meant.steers:
         return "An agent that has its prompt on the command line asks nobody, and takes no other."
     if scenario == "auto" and not PRINTERS[agent].auto:
-        return "No model of the agent's decides what may run."
+        return "The agent has no such mode."
+    if meant.script and PRINTERS[agent].script is None:
+        return "The agent runs no scripts that call tools."
+    if meant.rewinds:
+        return "The agent's command line states no option that takes a turn back."
     if tapped.gateway and meant.interrupted:
         return "The agent asks its model no more, so the gateway cannot see what becomes of the call."
     return ""
@@ -255,6 +334,12 @@ def impossible(agent: str, way: str, scenario: str) -> str:
 def _impossible_for_client(agent: str, way: str, scenario: str) -> str:
     tapped, meant = WAYS[way], SCENARIOS[scenario]
     speaks = AGENTS[tapped.clients[agent]].speaks
+    if meant.shows:
+        return _ONLY_MCP
+    if meant.script:
+        return "The client chooses the model." if agent == "codex" else "The agent runs no scripts that call tools."
+    if meant.rewinds and (speaks != "codex" or not way.startswith("proxy")):
+        return "The client has no request that takes a turn back."
     if way == "hooks" and not meant.outcome:
         return "A hook tells what the agent asks, and no more."
     if way == "answers" and not (meant.outcome or meant.steers):

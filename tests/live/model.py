@@ -91,7 +91,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._whole({})
 
     def do_GET(self) -> None:
-        if self.path.split("?")[0].endswith("/models"):
+        if self.headers.get("upgrade"):  # Codex goes on with plain requests
+            self._whole({"error": {"message": "no WebSocket"}}, 426)
+        elif self.path.split("?")[0].endswith("/models"):
             self._whole({"object": "list", "data": [{"id": "scripted", "object": "model", "owned_by": "test"}]})
         else:
             self._whole({"error": {"message": "not found"}}, 404)
@@ -121,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _step(self, body: dict[str, Any], said: Sequence[tuple[str, str]]) -> _Said:
         """The model's next turn. `said`: role (`user`, `assistant` or another) and text of each part of the
         conversation."""
-        if not body.get("tools"):
+        if not (body.get("tools") or any(one.get("tools") for one in _items(body))):
             return ASIDE
         name, start = None, 0
         for place, (role, text) in enumerate(said):
@@ -137,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         turns = sum(one == "assistant" and before != "assistant" for before, one in pairwise(roles))
         step = steps[turns] if turns < len(steps) else OVER
         if isinstance(step, Call) and isinstance(step.arguments, dict):
-            return Call(step.tool, {key: _found(value, body) for key, value in step.arguments.items()})
+            return step._replace(arguments={key: _found(value, body) for key, value in step.arguments.items()})
         return step
 
     def _body(self) -> dict[str, Any]:
@@ -283,17 +285,22 @@ def _chat_stream(whole: dict[str, Any]) -> _Events:
 # -- OpenAI Responses --------------------------------------------------------------------------------------------------
 
 
+def _items(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The items of a request, of which one may have tools."""
+    given = body.get("input")
+    return given if isinstance(given, list) else []
+
+
 def _said_to_responses(body: dict[str, Any]) -> list[tuple[str, str]]:
-    given = body.get("input") or []
-    if isinstance(given, str):
-        return [("user", given)]
+    if isinstance(body.get("input"), str):
+        return [("user", body["input"])]
     said = []
-    for item in given:
+    for item in _items(body):
         kind = item.get("type", "message")
         if kind == "message":
             said.append((item["role"], _text_of(item.get("content"))))
         else:
-            said.append(("tool" if kind.endswith("_output") else "assistant", ""))
+            said.append(("assistant" if kind == "reasoning" or kind.endswith("_call") else "tool", ""))
     return said
 
 

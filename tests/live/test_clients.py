@@ -17,7 +17,7 @@ import pytest
 from tests.browser.serving import Site
 from tests.live.agents import AGENTS, Agent, Place, environment, missing
 from tests.live.clients import AcpClient, Client, CodexClient, LineClient, OpenCodeClient, until
-from tests.live.matrix import SCENARIOS, WAYS, Scenario, Way, cells
+from tests.live.matrix import SCENARIOS, STOPS_WHEN_DENIED, WAYS, Scenario, Way, cells
 from tests.live.model import Model
 from tests.live.test_answering import started
 from tests.live.test_matrix import TOOLTAP, ends_of, events_of, sessions_of, settled, statuses_of, texts_of
@@ -51,18 +51,17 @@ class Work:
 
     def run(self, session: str | None = None) -> None:
         """Let the agent do its work. `session`: one that it goes on with."""
-        for name in ("runs", "go"):
-            (self.workspace / name).unlink(missing_ok=True)
         turns = len(ends_of(events_of(self._site)))
         with self._started() as client:
             if isinstance(client, LineClient) and self._answers_itself():
                 client.outcome = self._scenario.outcome or "allowed"
             self._open(client, session)
-            client.prompt(PROMPT)
-            if self._scenario.command:
-                self._accompany(client)
-            if isinstance(client, LineClient):
-                client.wait_for_end()
+            self._prompt(client)
+            if self._scenario.rewinds:
+                assert isinstance(client, CodexClient)
+                client.rewind()
+                turns += 1
+                self._prompt(client)
             if self._way == "stored":
                 return
             until(lambda: len(ends_of(events_of(self._site))) > turns or self._way == "hooks", "the end of the turn")
@@ -70,6 +69,15 @@ class Work:
                 assert isinstance(client, LineClient)
                 until(lambda: lines_of(self.read) == client.sent, "the same lines to the agent")
                 until(lambda: lines_of(self.written) == client.seen, "the same lines from it")
+
+    def _prompt(self, client: Client) -> None:
+        for name in ("runs", "go"):
+            (self.workspace / name).unlink(missing_ok=True)
+        client.prompt(PROMPT)
+        if self._scenario.command:
+            self._accompany(client)
+        if isinstance(client, LineClient):
+            client.wait_for_end()
 
     def _answers_itself(self) -> bool:
         return self._way.startswith("proxy") or self._way == "stored"
@@ -142,6 +150,8 @@ def test_agent_works_for_its_client_and_is_understood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, way: str, scenario: str
 ) -> None:
     tapped, meant = WAYS[way], SCENARIOS[scenario]
+    if meant.outcome == "denied" and agent in STOPS_WHEN_DENIED:
+        meant = meant._replace(says=())
     started_as = AGENTS[tapped.clients[agent]]
     if (build := missing(started_as)) is not None:
         pytest.fail(f"{build.package} {build.version} is not installed: `make live` installs it")
@@ -159,7 +169,7 @@ def test_agent_works_for_its_client_and_is_understood(
             until(lambda: outcomes_of(events_of(site)), "the receipt")
             events = events_of(site)
         else:
-            events = settled(site, 2 if meant.again else 1)
+            events = settled(site, len(meant.ends))
         drift = subprocess.run(
             [*TOOLTAP, "drift", "--socket", str(site.daemon.path)], capture_output=True, text=True, check=False
         )
@@ -181,6 +191,7 @@ def check(events: list[dict[str, Any]], tapped: Way, way: str, meant: Scenario) 
     assert len(statuses) == (len(meant.ends) if meant.command else 0), statuses
     assert set(statuses) <= set(meant.status)
     assert ends_of(events) == list(meant.ends)
+    assert [one["code"] for one in events if one.get("code") == "rewound"] == ["rewound"] * meant.rewinds
     prompts = texts_of(events, "user")
     assert len(prompts) == len(meant.ends) + meant.steers, prompts
     assert len(sessions_of(events)) == (2 if meant.again == "fork" else 1)

@@ -23,7 +23,7 @@ from tests.browser.serving import Site
 from tests.cli.tap.gateways import gateway
 from tests.live.agents import Place, missing
 from tests.live.clients import PATIENCE, end_processes, until
-from tests.live.matrix import KEPT_VARIABLE, PRINTERS, SCENARIOS, WAYS, Printer, cells
+from tests.live.matrix import KEPT_VARIABLE, PRINTERS, SCENARIOS, SHOWN, WAYS, Printer, cells
 from tests.live.model import ASIDE, Model
 
 pytestmark = [pytest.mark.lab, pytest.mark.process, pytest.mark.timeout(1_800)]
@@ -48,29 +48,34 @@ class Ended(NamedTuple):
 class Runs:
     """An agent that is run in a folder, once or more often."""
 
-    def __init__(self, folder: Path, printer: Printer, name: str, model: str) -> None:
-        """`name`: of the scenario."""
+    def __init__(self, folder: Path, printer: Printer, name: str, model: str, socket: Path | None = None) -> None:
+        """`name`: of the scenario; `socket`: for which display tools are served, where it needs them."""
         self.home, self.workspace = folder / "home", folder / "workspace"
         for one in (self.home, self.workspace):
             one.mkdir()
         self.written = folder / "written"
-        self._printer, self._name, self._scenario = printer, name, SCENARIOS[name]
+        self._printer, self._scenario = printer, SCENARIOS[name]
         self._tee = folder / "bin" / Path(printer.agent.command()[0]).name
         self._tee.parent.mkdir()
         self._tee.write_text(TEE)
         self._tee.chmod(0o755)
+        (self.workspace / SHOWN).write_text("To be shown.\n")
+        place = Place(self.home, self.workspace, model)
         self._variables = {
-            **printer.variables_in(name, Place(self.home, self.workspace, model)),
+            **printer.variables_in(name, place),
             "XDG_DATA_HOME": str(folder),
             "REAL": printer.agent.command()[0],
             "WRITTEN": str(self.written),
         }
+        self._permissions = printer.permissions_in(name)
+        if self._scenario.shows:
+            self._permissions = printer.serve(place, [*TOOLTAP, "mcp", "--socket", str(socket)])
 
     def run(self, tap: list[str], again: tuple[str, ...] = (), site: Site | None = None) -> Ended:
         """Run it to its end. `site`: whose daemon is killed in the middle, and started again."""
         for name in ("runs", "go"):
             (self.workspace / name).unlink(missing_ok=True)
-        command = self._printer.command("[[script]] Do it.", again, self._name)
+        command = self._printer.command("[[script]] Do it.", again, self._permissions)
         process = subprocess.Popen(
             [*tap, str(self._tee), *command[1:]] if tap else command,
             cwd=self.workspace,
@@ -108,7 +113,7 @@ def code_alone(agent: str, scenario: str) -> int:
     printer, meant = PRINTERS[agent], SCENARIOS[scenario]
     with (
         TemporaryDirectory() as folder,
-        Model({"script": meant.steps(printer.agent)}) as model,
+        Model({"script": meant.steps_of(printer)}) as model,
     ):
         return Runs(Path(folder), printer, scenario, model.url).run([]).code
 
@@ -184,13 +189,13 @@ def test_agent_runs_as_alone_and_is_understood(
     monkeypatch.setenv("TOOLTAP_SPOOL", str(tmp_path / "spool"))
     follow = ("[follow]", f'agents = ["{agent}"]', 'backfill = "all"') if tapped.follow else ()
     tap = [*TOOLTAP, "run", "--socket", str(tmp_path / "run" / "t.sock"), "--"] if tapped.run else []
-    with Model({"script": meant.steps(printer.agent)}) as model, Site(tmp_path, *follow) as site, ExitStack() as stack:
+    with Model({"script": meant.steps_of(printer)}) as model, Site(tmp_path, *follow) as site, ExitStack() as stack:
         address = model.url
         if tapped.gateway:
             spool = {"TOOLTAP_SPOOL": str(tmp_path / "spool")}
             _, client = stack.enter_context(gateway(model.url, site.daemon.path, **spool))
             address = str(client.base_url).rstrip("/")
-        runs = Runs(tmp_path, printer, scenario, address)
+        runs = Runs(tmp_path, printer, scenario, address, site.daemon.path)
         if tapped.daemon == "absent":
             site.kill()
         ended = [runs.run(tap, site=site if tapped.daemon == "killed" else None)]
@@ -212,7 +217,7 @@ def test_agent_runs_as_alone_and_is_understood(
             [*TOOLTAP, "drift", "--socket", str(site.daemon.path)], capture_output=True, text=True, check=False
         )
 
-    expected = code_alone(agent, "shell" if meant.again else scenario)
+    expected = 0 if meant.shows else code_alone(agent, "shell" if meant.again else scenario)
     expected_codes = [expected] * len(ended)
     assert [one.code for one in ended] == expected_codes
     if tapped.gateway:
@@ -223,7 +228,9 @@ def test_agent_runs_as_alone_and_is_understood(
     sees_calls = tapped.follow or tapped.gateway
     shown = [sees_calls or b"touch runs" in one.output for one in ended]  # OpenCode prints a call with its result
     statuses = statuses_of(events)
-    assert len(statuses) == (sum(shown) if meant.command else 0), statuses
+    inside = [one for one in events if one["kind"] == "tool-call" and "parent" in one]
+    assert len(inside) == (meant.script and tapped.follow and not tapped.run)  # Codex prints no scripts
+    assert len(statuses) == (sum(shown) if meant.command else meant.shows) + len(inside), statuses
     assert set(statuses) <= set(meant.status)
     assert ends_of(events) == list(meant.ends)
     prompts = texts_of(events, "user")
@@ -231,5 +238,7 @@ def test_agent_runs_as_alone_and_is_understood(
         prompts = [one for one in prompts if "Do it." in one]
     assert len(prompts) == len(ended), prompts
     assert len(sessions_of(events)) == (2 if meant.again == "fork" else 1)
+    shown_paths = [one["display"]["path"] for one in events if "display" in one]
+    assert [Path(one).name for one in shown_paths] == [SHOWN] * meant.shows
     assert [one for one in events if one["kind"] == "unparsed"] == []
     assert drift.returncode == 0, drift.stdout
