@@ -42,6 +42,8 @@ class Dialect(NamedTuple):
     """Dialects whose rule also accepts lines of this one; a line that both rules accept belongs to this dialect."""
     shows_prompts: bool = True
     """Whether a line has the prompt that the agent was given as an argument."""
+    product: str | None = None
+    """Name in README of a product of its own that writes the dialect, where the folder has another."""
     apis: tuple[str, ...] = ()
     """Suffixes of the URL paths of a language model API whose requests and responses are lines of this dialect."""
 

@@ -90,5 +90,6 @@ DIALECTS = (
         omits="prompts, permission requests, cost; the session's id, and who runs",
         unproven="reasoning, approvals, handoffs, tools that run at the API",
         shows_prompts=False,
+        product="OpenAI Agents SDK",
     ),
 )

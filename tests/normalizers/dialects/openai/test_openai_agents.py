@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.normalizers.reading import of, read, recording
+from tooltap.normalizers.catalog.registry import products
 from tooltap.protocol.events import Message, ToolCall, ToolResult, Turn, Unparsed, Usage
 from tooltap.testing import normalize
 
@@ -22,6 +23,10 @@ def test_both_responses_are_read() -> None:
     assert [one.input_tokens for one in of(Usage, found)] == [1200, 1200]
     assert [(one.name, one.status) for one in of(ToolResult, found)] == [("Bash", "completed")]
     assert [one.state for one in of(Turn, found)] == ["started", "completed"]
+
+
+def test_readme_lists_the_sdk_beside_the_servers() -> None:
+    assert {"OpenAI Agents SDK", "OpenAI-compatible servers"} <= set(products())
 
 
 def test_items_of_the_run_repeat_what_was_said() -> None:
