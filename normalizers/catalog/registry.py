@@ -95,7 +95,8 @@ def product_names() -> dict[str, str]:
 def products() -> list[str]:
     """The list in README: names of products, then whole groups of agents."""
     listed = [getattr(module, "LISTED_AS", None) or getattr(module, "PRODUCT", None) for module in _families()]
-    listed += [one.product for one in (*agents().values(), *builtin().values())]
+    listed += [agent.product for agent in agents().values()]
+    listed += [dialect.product for dialect in builtin().values()]
     return sorted(filter(None, listed), key=lambda product: (product.startswith("any "), product.lower()))
 
 
