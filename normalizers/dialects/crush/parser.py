@@ -180,7 +180,8 @@ class CrushDb(Parser):
     @returned("tool_result", data=dict)
     def _result(self, part: Line) -> Skip:
         bodies = Bodies(self)
-        result = record(bodies.take(part["data"]))
+        stated = {key: item for key, item in part["data"].items() if key != "data" or item}
+        result = record(bodies.take(stated))
         call_id = string(result.get("tool_call_id"))
         if call_id is None:
             return self.unparsed("unknown-type", part)

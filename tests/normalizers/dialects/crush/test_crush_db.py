@@ -121,6 +121,16 @@ def test_picture_of_a_prompt_is_attached() -> None:
     assert [one.mime_type for one in prompt.attachments or []] == ["image/png"]
 
 
+def test_only_a_result_with_a_picture_has_an_attachment() -> None:
+    def attached(data: str, mime_type: str) -> list[str]:
+        of_call = part("tool_result", tool_call_id="c", name="view", content="", data=data, mime_type=mime_type)
+        [found] = of(ToolResult, read("crush-db", row("assistant", CALL), row("tool", of_call)))
+        return [one.mime_type for one in found.attachments or []]
+
+    assert attached("aGk=", "image/png") == ["image/png"]
+    assert attached("", "") == []
+
+
 def test_prompt_of_the_agent_itself_is_none() -> None:
     assert of(Message, read("crush-db", row("user", part("text", text="Continue", hidden=True)))) == []
 
