@@ -14,7 +14,7 @@ from tooltap.normalizers.catalog import registry
 from tooltap.normalizers.catalog.registry import agents, builtin, product_names
 
 HOME = ROOT / "normalizers" / "dialects"
-WORDS = {"amp", "code", "continue", "cursor", "vscode"}
+WORDS = {"amp", "code", "continue", "cursor", "q", "vscode"}
 """Ids of agents that mean something else as well. Their products, commands and dialects are found."""
 SHOWN = {"epilog", "examples", "help", "metavar", "short_help"}
 """Arguments that are help for users, where an agent may be an example."""

@@ -1,4 +1,4 @@
-"""Kiro: the sessions that its command and its editor store, in two formats."""
+"""Kiro: the sessions that its command and its editor store, in two formats; and Amazon Q, which it was before."""
 
 from __future__ import annotations
 
@@ -26,9 +26,24 @@ def _is_messages(value: dict[str, Any]) -> bool:
     )
 
 
+def _is_conversation(value: dict[str, Any]) -> bool:
+    """Rule for `amazon-q-db`. A document may extend over many lines, so that its first lines must be enough."""
+    return value.keys() >= {"conversation_id", "history", "next_message"} and isinstance(value["history"], list)
+
+
 PRODUCT = "Kiro"
 
 DIALECTS = (
+    Dialect(
+        "amazon-q-db",
+        "conversation:AmazonQDb",
+        _is_conversation,
+        reads="Amazon Q's database, with a conversation for each folder",
+        tapped_with="`tooltap serve --follow q`",
+        arrives="streams blocks",
+        omits="reasoning, permission requests, tokens, cost; times of results",
+        unproven="everything: shapes from the source of Amazon Q Developer CLI, 1.13 to 1.19",
+    ),
     Dialect(
         "kiro-messages",
         "parser:KiroMessages",
@@ -75,6 +90,24 @@ AGENTS = (
                 files=re.compile(r"(?P<session>[^/]+)\.jsonl"),
                 beside=re.compile(r"[^/]+\.(?:json|lock|history)|[^/]+/.*"),
             ),
+        ),
+    ),
+    Agent(
+        "q",
+        (),
+        None,
+        provider="amazon-q",
+        product="Amazon Q Developer CLI",
+        store=Store(
+            "amazon-q-db",
+            variable="XDG_DATA_HOME",
+            home=".local/share",
+            below="amazon-q",
+            files=re.compile(r"data\.sqlite3/(?P<session>[0-9a-f]{8})"),
+            reader="store:AmazonQStore",
+            database=re.compile(r"data\.sqlite3"),
+            beside=re.compile(r"(?!data\.sqlite3).+"),
+            tables=re.compile(r"(?!conversations_).+"),
         ),
     ),
 )

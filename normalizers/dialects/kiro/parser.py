@@ -24,7 +24,9 @@ _EXIT_STATUS = "exit status: "
 _EXIT_CODE = "\n\nExit Code: "
 
 
-class _Kiro(Parser):
+class Kiro(Parser):
+    """What the formats have in common: the names of tools."""
+
     protocol = default_provider = "kiro"
     STATES_TIMES = True
 
@@ -38,7 +40,7 @@ class _Kiro(Parser):
         return self.calls.show(call_id, tool, given, raw=raw, name=known, place=(None, index))
 
 
-class KiroSession(_Kiro):
+class KiroSession(Kiro):
     """The `kiro-session` dialect: a line for each message, `~/.kiro/sessions/cli/<session>.jsonl`.
 
     A turn lasts from a prompt to the answer that calls no tool. Only prompts have a time.
@@ -112,7 +114,7 @@ class KiroSession(_Kiro):
         parts = records(bodies.take(result.get("content")))
         objects = [part["data"] for part in parts if isinstance(part.get("data"), dict)]
         text = "\n".join(_texts(parts))
-        value: Any = _shell(objects[0]) if len(objects) == 1 and not text else objects or text
+        value: Any = shell_result(objects[0]) if len(objects) == 1 and not text else objects or text
         status = status_word(result.get("status")) or "completed"
         answer = Answer(value) if status == "completed" else Answer(None, status, text or None)
         return self.calls.answer(call_id, answer.replace(attachments=bodies.attachments), raw=result)
@@ -122,16 +124,16 @@ def _texts(blocks: list[Line]) -> list[str]:
     return [text for block in blocks if block.get("kind") == "text" and (text := string(block.get("data")))]
 
 
-def _shell(value: Line) -> Line:
+def shell_result(value: Line) -> Line:
     """A command's result with its exit code, which is stated in words."""
-    _, is_stated, code = str(value.get("exit_status")).partition(_EXIT_STATUS)
-    if not is_stated or not code.isascii() or not code.isdigit():
+    code = str(value.get("exit_status")).removeprefix(_EXIT_STATUS)
+    if not code.isascii() or not code.isdigit():
         return value
     rest = {key: item for key, item in value.items() if key != "exit_status"}
     return {**rest, "exit_code": int(code[:9])}
 
 
-class KiroMessages(_Kiro):
+class KiroMessages(Kiro):
     """The `kiro-messages` dialect: events, `~/.kiro/sessions/<workspace>/sess_<id>/messages.jsonl`."""
 
     dialect = "kiro-messages"
