@@ -138,7 +138,7 @@ def complete(*words: str) -> list[str]:
         (["tail", "--kind", "tool-"], ["tool-call", "tool-update", "tool-result"]),
         (["tail", "--tool", "Web"], ["WebFetch", "WebSearch"]),
         (["tail", "--after", ""], ["start", "now"]),
-        (["tail", "--provider", "c"], ["claude", "cline", "codex", "continue", "copilot", "cursor"]),
+        (["tail", "--provider", "c"], ["claude", "cline", "codex", "continue", "copilot", "crush", "cursor"]),
         (["drift", "--dialect", "au"], ["auto", "auggie-json", "auggie-session"]),
         (["completion", ""], list(SHELLS)),
     ],
