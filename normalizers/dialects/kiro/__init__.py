@@ -42,7 +42,7 @@ DIALECTS = (
         tapped_with="`tooltap serve --follow q`",
         arrives="streams blocks",
         omits="reasoning, permission requests, tokens, cost; times of results",
-        unproven="everything: shapes from the source of Amazon Q Developer CLI, 1.13 to 1.19",
+        unproven="everything: shapes from the source of Amazon Q Developer CLI",
     ),
     Dialect(
         "kiro-messages",

@@ -1,6 +1,6 @@
 """The `amazon-q-db` dialect: the conversations of Amazon Q Developer CLI, each a JSON document that grows.
 
-Written after its source (aws/amazon-q-developer-cli 1.13 to 1.19: `ConversationState`), without a recording.
+Written after its source (`message.rs` and `conversation.rs` of aws/amazon-q-developer-cli), without a recording.
 """
 
 from __future__ import annotations

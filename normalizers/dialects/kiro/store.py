@@ -1,4 +1,4 @@
-"""Reads Amazon Q's database, written after its source (1.13 to 1.19): `conversations`, with a JSON document for each
+"""Reads Amazon Q's database, written after its source: `conversations`, with a JSON document for each
 folder.
 
 A conversation is stored as a whole after each answer, and replaced when another is begun in its folder. Each state of
