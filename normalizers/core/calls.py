@@ -644,10 +644,7 @@ class Calls:
         state = self._state
         call_id = call.id
         if (gone := state.open.pop(call_id, None)) is not None:
-            sharing = self._of_wire_id[place := _place_of_wire_id(gone)]
-            del sharing[call_id]
-            if not sharing:
-                del self._of_wire_id[place]
+            _remove(self._of_wire_id, _place_of_wire_id(gone), call_id)
         self._take_from_turn(call)
         state.memory_bytes -= call.memory_bytes
         if call_id in state.remembered:
@@ -748,11 +745,7 @@ class Calls:
             self._of_turn.setdefault(call.turn, {})[call.id] = None
 
     def _take_from_turn(self, call: OpenCall) -> None:
-        ids = self._of_turn.get(call.turn)
-        if ids is not None and call.id in ids:
-            del ids[call.id]
-            if not ids:
-                del self._of_turn[call.turn]
+        _remove(self._of_turn, call.turn, call.id)
 
     def _known(self, call_id: str) -> OpenCall | Tombstone | None:
         call_id = self.id_of(call_id)
@@ -790,6 +783,15 @@ class Calls:
         }
         payload["_raw"] = truncate_raw({} if raw is None else raw)
         return payload if self.restore is None or synthetic else self.restore(field, payload, call)
+
+
+def _remove(index: Index[K, dict[str, None]], key: K, call_id: str) -> None:
+    """Remove a call from an index, which lacks the calls of a parser that was replaced."""
+    ids = index.get(key)
+    if ids is not None and call_id in ids:
+        del ids[call_id]
+        if not ids:
+            del index[key]
 
 
 def _place_of_wire_id(call: OpenCall) -> tuple[str, str]:

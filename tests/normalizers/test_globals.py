@@ -22,7 +22,13 @@ BY_NAME_OF_A_DIALECT = "tooltap.normalizers.catalog.registry"
 """Its caches hold what there is in the folders, and nothing of what a line says: an unknown name raises."""
 
 
-KEYED_BY_CLASS = {"tooltap.protocol.payloads.fields_of"}
+KEYED_BY_CLASS = {
+    "tooltap.protocol.payloads.fields_of",
+    "tooltap.protocol.schema._class_docs",
+    "tooltap.protocol.schema._msgspec_components",
+    "tooltap.protocol.schema.definitions",
+}
+"""They hold what there is in classes and their modules."""
 
 
 def modules() -> list[types.ModuleType]:

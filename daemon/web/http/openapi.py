@@ -57,7 +57,7 @@ def document() -> bytes:
         "paths": paths,
         "components": {
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "`tooltap serve token` prints it."}
+                "token": {"type": "http", "scheme": "bearer", "description": "The token of this user."}
             },
             "schemas": schemas,
         },
