@@ -28,7 +28,7 @@ KEYED_BY_CLASS = {
     "tooltap.protocol.schema._msgspec_components",
     "tooltap.protocol.schema.definitions",
 }
-"""They hold what there is in classes and their modules."""
+"""They hold what there is in classes and their modules; not all of these modules need be imported."""
 
 
 def modules() -> list[types.ModuleType]:
@@ -79,7 +79,7 @@ def test_caches_are_bounded() -> None:
     caches = [one for one in objects() if isinstance(one, functools._lru_cache_wrapper)]
     ours = [one for one in caches if str(one.__module__).startswith(PACKAGES)]
     unbounded = {f"{one.__module__}.{one.__name__}" for one in ours if one.cache_parameters()["maxsize"] is None}
-    assert {name for name in unbounded if not name.startswith(BY_NAME_OF_A_DIALECT)} == KEYED_BY_CLASS
+    assert {name for name in unbounded if not name.startswith(BY_NAME_OF_A_DIALECT)} <= KEYED_BY_CLASS
 
 
 def test_translations_are_bounded() -> None:
