@@ -107,7 +107,7 @@ class Calls:
         """Session and id on the wire -> ids of the open calls that have it, oldest first; as above."""
         for call in state.open.values():
             self._put_in_turn(call)
-            self._of_wire_id.setdefault(_place_of_wire_id(call), {})[call.id] = None
+            self._put_under_wire_id(call)
 
     # -- looking up -----------------------------------------------------------------------------------------------
 
@@ -289,6 +289,9 @@ class Calls:
         for known in (*self._state.open.values(), *self._state.done.values()):
             if known.session == before:
                 known.session = after
+        self._of_wire_id.clear()
+        for call in self._state.open.values():
+            self._put_under_wire_id(call)
         renamed = self._state.renamed
         for key in [key for key in renamed if key.startswith(f"{before}/")]:
             renamed[after + key.removeprefix(before)] = renamed.pop(key)
@@ -410,7 +413,7 @@ class Calls:
         state = self._state
         state.open[call.id] = call
         self._put_in_turn(call)
-        self._of_wire_id.setdefault(_place_of_wire_id(call), {})[call.id] = None
+        self._put_under_wire_id(call)
         if call.parent is not None:
             state.children.setdefault(call.parent, {})[call.id] = None
 
@@ -743,6 +746,9 @@ class Calls:
     def _put_in_turn(self, call: OpenCall) -> None:
         if not call.acknowledged:
             self._of_turn.setdefault(call.turn, {})[call.id] = None
+
+    def _put_under_wire_id(self, call: OpenCall) -> None:
+        self._of_wire_id.setdefault(_place_of_wire_id(call), {})[call.id] = None
 
     def _take_from_turn(self, call: OpenCall) -> None:
         _remove(self._of_turn, call.turn, call.id)

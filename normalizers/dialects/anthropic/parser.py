@@ -103,7 +103,7 @@ class AnthropicMessages(ExchangeParser):
     def read_message(self, message: Line, *, begins_turn: bool) -> Skip:
         blocks = blocks_of(message)
         if message.get("role") == "assistant":
-            has_text = any(block.get("type") in _TEXTS for block in blocks)
+            has_text = any(str(block.get("type")) in _TEXTS for block in blocks)
             return self.read_repeated(message, uses_of(message), has_text=has_text)
         outcomes = [self._result(block) for block in blocks if _is_result(block)]
         return best([*outcomes, self._prompt(blocks, begins_turn=begins_turn and not outcomes)])

@@ -3,8 +3,10 @@
 from typing import Any
 
 import msgspec
+import orjson
 
 from tooltap.normalizers.core.state import OpenCall, Tombstone, tombstone_of
+from tooltap.testing import Line, check_dialect
 
 VALUES: dict[str, Any] = {
     "raw_name": "bash",
@@ -26,3 +28,11 @@ def test_tombstone_has_every_value_it_shares_with_its_call() -> None:
     assert msgspec.structs.asdict(tombstone_of(call, "e")) == {**VALUES, "synthetic_result": "e"}
     assert set(Tombstone.__struct_fields__) == {*VALUES, "synthetic_result"}
     assert call.shared() == tuple(VALUES.values())
+
+
+def test_calls_move_with_their_session() -> None:
+    """A session names itself while a call of it is open: the parser goes on like one that is loaded then."""
+    called = {"type": "message_end", "message": {"role": "assistant", "content": [{"type": "toolCall", "id": "c"}]}}
+    lines = [called, {"type": "session", "id": "01a1ffe5-a110-7467-859d-cdc6fc0a0748"}]
+
+    check_dialect("pi-json", [Line(orjson.dumps(line)) for line in lines])

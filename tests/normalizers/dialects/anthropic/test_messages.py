@@ -251,3 +251,7 @@ def test_request_of_chat_completions_is_not() -> None:
     system = {"role": "system", "content": "Be brief."}
 
     assert recognise({"model": "m", "max_tokens": 9, "messages": [system, user("Hi.")]}) == "openai-chat"
+
+
+def test_block_whose_type_is_no_text_is_no_error() -> None:
+    assert read_messages({"messages": [{"role": "assistant", "content": [{"type": {}}]}]}) == []
