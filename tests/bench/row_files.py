@@ -25,7 +25,8 @@ PERIOD = 0.25
 
 
 def measure(options: Options) -> list[Figure]:
-    files, changed = max(10, round(FILES * options.scale)), max(1, round(CHANGED * options.scale))
+    files = max(10, round(FILES * options.scale))
+    changed = min(CHANGED, files)
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         paths = [_path(home, number) for number in range(files)]
