@@ -32,7 +32,8 @@ def test_tombstone_has_every_value_it_shares_with_its_call() -> None:
 
 def test_calls_move_with_their_session() -> None:
     """A session names itself while a call of it is open: the parser goes on like one that is loaded then."""
-    called = {"type": "message_end", "message": {"role": "assistant", "content": [{"type": "toolCall", "id": "c", "name": "bash"}]}}
-    lines = [called, {"type": "session", "id": "01a1ffe5-a110-7467-859d-cdc6fc0a0748"}]
+    call = {"type": "toolCall", "id": "c", "name": "bash"}
+    said = {"type": "message_end", "message": {"role": "assistant", "content": [call]}}
+    lines = [said, {"type": "session", "id": "01a1ffe5-a110-7467-859d-cdc6fc0a0748"}]
 
     check_dialect("pi-json", [Line(orjson.dumps(line)) for line in lines])
