@@ -87,11 +87,15 @@ def json_schema() -> Schema:
     unions, _ = _msgspec_components()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:tooltap:schema:{SCHEMA_VERSION}",
         "title": f"tooltap: events (schema {SCHEMA_VERSION}) and socket frames (protocol {PROTOCOL_VERSION})",
         "description": COMPATIBILITY,
         "$ref": f"{REF}AnyEvent",
         "$defs": {
-            **{name: {"description": UNIONS[name].doc, **union} for name, union in zip(UNIONS, unions, strict=True)},
+            **{
+                name: {"title": name, "description": UNIONS[name].doc, "anyOf": union["anyOf"]}
+                for name, union in zip(UNIONS, unions, strict=True)
+            },
             "Tools": _tools(),
             "Results": _results(),
             **{name: definition.schema for name, definition in definitions().items()},
@@ -106,6 +110,12 @@ def definitions() -> dict[str, Definition]:
     structs = [struct for struct in _structs(msgspec.Struct) if struct.__name__ in components]
     structs.sort(key=lambda struct: (struct.__module__, list(_class_docs(struct.__module__)).index(struct.__name__)))
     return {struct.__name__: _definition(struct, components[struct.__name__]) for struct in structs}
+
+
+def discriminators() -> dict[str, Schema]:
+    """Union -> which key says which struct it is, as OpenAPI has it; JSON Schema does not know that keyword."""
+    unions, _ = _msgspec_components()
+    return {name: union["discriminator"] for name, union in zip(UNIONS, unions, strict=True)}
 
 
 def schema_of(struct: type[msgspec.Struct]) -> Schema:
@@ -129,6 +139,7 @@ def _msgspec_components() -> tuple[list[Schema], dict[str, Schema]]:
 
 def _tools() -> Schema:
     return {
+        "title": "Tools",
         "description": "Canonical name of a tool -> its `input` and `output`. Unknown keys of a provider, and values of"
         " another type under a known key, are passed on unchanged. A result that as a whole has a form that its"
         " protocol does not have is only in `_raw` and in `modelView`.",
@@ -150,6 +161,7 @@ def _tools() -> Schema:
 
 def _results() -> Schema:
     return {
+        "title": "Results",
         "description": "`op` of a request -> the `result` of its reply. The result of `stats` is an open object.",
         "type": "object",
         "properties": {op: {"$ref": REF + struct.__name__} for op, struct in RESULTS.items()},

@@ -56,6 +56,29 @@ def test_schema_is_valid() -> None:
     Draft202012Validator.check_schema(json_schema())
 
 
+def test_every_keyword_is_one_of_json_schema() -> None:
+    """A strict validator refuses keywords that it does not know, such as those of OpenAPI."""
+    known = set(Draft202012Validator.VALIDATORS) | {"$schema", "$id", "$defs", "title", "description", "default"}
+    found: set[str] = set()
+    waiting = [json_schema()]
+    while waiting:
+        schema = waiting.pop()
+        found |= schema.keys()
+        for key in ("properties", "$defs", "patternProperties"):
+            waiting += schema.get(key, {}).values()
+        for key in ("anyOf", "prefixItems"):
+            waiting += schema.get(key, [])
+        waiting += [one for key in ("items", "additionalProperties") if isinstance(one := schema.get(key), dict)]
+    assert found <= known
+
+
+def test_it_is_named_and_so_is_every_definition() -> None:
+    schema = json_schema()
+
+    assert schema["$id"] == "urn:tooltap:schema:2"
+    assert [name for name, one in schema["$defs"].items() if one.get("title") != name] == []
+
+
 @pytest.mark.parametrize("dialect", dialects())
 def test_recorded_events_are_valid(dialect: str) -> None:
     seen = 0

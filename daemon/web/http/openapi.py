@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tooltap.daemon.web.http.endpoints import ENDPOINTS, STREAM, Endpoint
-from tooltap.protocol.schema import REF, Schema, json_schema, schema_of
+from tooltap.protocol.schema import REF, Schema, discriminators, json_schema, schema_of
 
 OPENAPI = "3.1.1"
 NOT_IN_A_QUERY = ("op", "id", "speaks")
@@ -141,6 +141,9 @@ def _reached(text: bytes) -> dict[str, Schema]:
         if name in known and name not in found:
             found[name] = known[name]
             names |= _named_in(msgspec.json.encode(known[name]))
+    for name, discriminator in discriminators().items():
+        if name in found:
+            found[name] = {**found[name], "discriminator": discriminator}
     return dict(sorted(found.items()))
 
 
