@@ -23,7 +23,7 @@ FILES = {
     ROOT / "clients" / "typescript" / "src" / "schema.ts": "typescript",
 }
 
-NOT_TYPES = ("title", "description", "properties", "required", "enum", "anyOf", "$defs", "discriminator")  # the last is of OpenAPI: the first releases had it
+NOT_TYPES = ("title", "description", "properties", "required", "enum", "anyOf", "$defs", "discriminator")
 
 
 def broken_promises(old: Schema, new: Schema) -> list[str]:
