@@ -42,7 +42,6 @@ from tooltap.daemon.journal.sqlite.file import (
     removed_by_retention,
 )
 from tooltap.daemon.system.clock import iso_time, wall_clock
-from tooltap.daemon.system.hard_links import LINKED
 from tooltap.daemon.system.listener import is_listening, listening_pid
 from tooltap.daemon.system.optional_packages import how_to_install
 from tooltap.daemon.system.paths import config_path, daemon_folders, spool_path
@@ -62,7 +61,7 @@ from tooltap.normalizers.catalog.registry import (
     stores,
 )
 from tooltap.traces.drift.baselines import PACKAGED, age, load
-from tooltap.traces.recording.own_file import has_other_name, why_not_writable, why_unsteady
+from tooltap.traces.recording.own_file import LINKED, has_other_name, why_not_writable, why_unsteady
 from tooltap.traces.recording.writer import trace_path
 
 

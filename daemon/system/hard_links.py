@@ -6,13 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tooltap.daemon.system.logs import get_logger
-from tooltap.traces.recording.own_file import has_other_name
-
-LINKED = (
-    "has another name (a hard link): what a program writes there is written here as well, so neither is a backup of"
-    " the other"
-)
-"""What is said of such a file, after its path."""
+from tooltap.traces.recording.own_file import LINKED, has_other_name
 
 _log = get_logger("files")
 

@@ -32,11 +32,11 @@ from tests.daemon.taps.test_follow_machines import AS_ROOT, PRIVATE, require_mac
 from tests.daemon.web.browsing import Browser, browsed
 from tests.programs import require
 from tooltap.daemon.journal.sqlite.file import STAMP_OFFSET
-from tooltap.daemon.system.hard_links import LINKED
 from tooltap.daemon.system.listener import is_listening
 from tooltap.daemon.system.paths import daemon_folders
 from tooltap.daemon.taps.delivery.spool import Header, Spool
 from tooltap.protocol.frames import Ingest
+from tooltap.traces.recording.own_file import LINKED
 
 # -- what happens to a file -------------------------------------------------------------------------------------------
 

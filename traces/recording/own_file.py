@@ -70,6 +70,13 @@ def lock_own(path: str | os.PathLike[str]) -> int:
     return lock
 
 
+LINKED = (
+    "has another name (a hard link): what a program writes there is written here as well, so neither is a backup of"
+    " the other"
+)
+"""What is said of such a file, after its path."""
+
+
 def has_other_name(path: str | os.PathLike[str]) -> bool:
     """Whether a file has another name (a hard link), through which others may change it."""
     try:
