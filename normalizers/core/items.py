@@ -25,7 +25,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     view_blocks: int = 64
     """Maximum number of content blocks of the model view; an output body holds all further ones together."""
     open_calls: int = 10_000
-    shared_ids: int = 64
+    shared_ids: int = 16
     """Maximum number of open calls of a session that have one id on the wire: each line of one is compared with all."""
     call_bytes: int = 2 * 1024 * 1024
     """Maximum memory of all open calls together, in bytes."""

@@ -22,6 +22,7 @@ OPEN = ("/healthz",)
 """What needs no token."""
 
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+_REFERENCE = re.compile(r'"#/\$defs/([^"]+)"')
 _NUMBERS = ("seq",)
 """Parameters in paths that are numbers."""
 _ERROR: Schema = {
@@ -148,4 +149,4 @@ def _reached(text: bytes) -> dict[str, Schema]:
 
 
 def _named_in(text: bytes) -> set[str]:
-    return set(re.findall(f'"{re.escape(REF)}([^"]+)"', text.decode()))
+    return set(_REFERENCE.findall(text.decode()))
