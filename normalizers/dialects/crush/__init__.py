@@ -27,7 +27,7 @@ DIALECTS = (
         arrives="streams blocks",
         omits="permission requests; the tokens of requests, and the folder",
         hides_subagents=True,
-        unproven="everything: shapes from Crush's source, 0.66",
+        unproven="everything: shapes from Crush's source",
     ),
 )
 

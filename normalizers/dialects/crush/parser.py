@@ -1,6 +1,6 @@
 """The `crush-db` dialect: the rows of Crush's database.
 
-Written after Crush's source (charmbracelet/crush 0.66: `internal/message`, `internal/db`, `internal/agent/tools`),
+Written after Crush's source (charmbracelet/crush: `internal/message`, `internal/db`, `internal/agent/tools`),
 without a recording.
 """
 

@@ -1,4 +1,4 @@
-"""Reads Crush's database, written after its source (0.66): `sessions` and `messages`.
+"""Reads Crush's database, written after its source: `sessions` and `messages`.
 
 A message is stored as soon as it begins, and changes until it is finished; it is read when it is, and those behind it
 wait. One that a crash left unfinished is read when a prompt follows it. What is stated of a session is a line, too, in
