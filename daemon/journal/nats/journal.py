@@ -257,16 +257,20 @@ class NatsJournal(Journal):
 
     async def _refresh(self) -> int:
         """Ask the server for the journal's range, and for missing messages in it. Returns the sequence of the last
-        message."""
-        state = (await self._connection.api(f"STREAM.INFO.{self._messages.stream}"))["state"]
-        last = self._take_range(state, await self._state.expired())
-        if (holes := state.get("num_deleted", 0)) != self._holes:
-            lost = await missing(self._connection, self._messages)
+        message. What the server says of a journal that is replaced meanwhile is not taken for the new one's."""
+        while True:
+            journals = self._connection.journals
+            state = (await self._connection.api(f"STREAM.INFO.{self._messages.stream}"))["state"]
+            holes, lost = state.get("num_deleted", 0), list[int]()
+            if holes != self._holes:
+                lost = await missing(self._connection, self._messages)
             expired = await self._state.expired()  # it is raised before anything is deleted
-            self._last_expired = max(self._last_expired, expired)
-            for seq in lost:
-                await self._note_missing(seq, seq)
-            self._holes = holes
+            if self._connection.journals == journals:
+                break
+        last = self._take_range(state, expired)
+        for seq in lost:
+            await self._note_missing(seq, seq)
+        self._holes = holes
         return last
 
     def _take_range(self, state: dict[str, Any], expired: int) -> int:
@@ -487,14 +491,18 @@ class NatsJournal(Journal):
     ) -> tuple[list[StoredEvent], int]:
         self._reads += 1
         end = self._latest if up_to is None else min(up_to, self._latest)
+        journals = self._connection.journals
         found = await read(self._messages, after, end, wanted, max_bytes)
-        await self._note_what_is_missing(found, wanted)
+        await self._note_what_is_missing(found, wanted, journals)
         return found.events, found.searched
 
-    async def _note_what_is_missing(self, found: Read, wanted: Filter) -> None:
-        """After a read, before the caller looks into `corrupt` and `last_expired`. Raises `JournalError`."""
+    async def _note_what_is_missing(self, found: Read, wanted: Filter, journals: int) -> None:
+        """After a read, before the caller looks into `corrupt` and `last_expired`. `journals`: how many journals there
+        had been when the read began. Raises `JournalError`."""
         if found.missing or not wanted.matches_all:
             await self._connection.retry(self._refresh)
+        if self._connection.journals != journals:
+            return  # the old journal lacked it
         for first, last in found.missing:
             await self._note_missing(first, last, are_all=not wanted.stream)
 
@@ -521,8 +529,9 @@ class NatsJournal(Journal):
         if before > self._latest:  # other daemons may have committed since
             await self._connection.retry(self._refresh)
         end = min(before, self._latest + 1)
+        journals = self._connection.journals
         found = await read_back(self._messages, end, self.oldest, wanted, limit, max_bytes)
-        await self._note_what_is_missing(found, wanted)
+        await self._note_what_is_missing(found, wanted, journals)
         return found.events, found.searched
 
     async def event(self, seq: int) -> StoredEvent | None:

@@ -142,6 +142,26 @@ async def test_subscription_that_notices_it_ends_where_the_new_journal_does(
         assert hub.latest == journal.latest == 0
 
 
+async def test_range_of_a_journal_that_is_replaced_while_it_is_asked_for_is_not_the_new_one_s(
+    nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tooltap.daemon.journal.nats.journal.CHECK_PERIOD", 3_600)
+    async with opened(nats_place) as journal:
+        await journal.commit(commit(message("a")))
+        expired = journal._state.expired
+
+        async def replaced() -> int:
+            monkeypatch.undo()
+            await delete(journal)
+            await journal._check()
+            return await expired()
+
+        monkeypatch.setattr(journal._state, "expired", replaced)
+        await journal.read_back(journal.latest + 1, limit=10)
+        assert journal.statistics()["resets"] == 1
+        assert journal.latest == 0
+
+
 async def test_idle_daemon_notices_within_seconds(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tooltap.daemon.journal.nats.journal.CHECK_PERIOD", 0.1)
     async with opened(nats_place) as journal:
