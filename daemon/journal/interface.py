@@ -534,12 +534,10 @@ class Journal(ABC):
         """How many streams are in one of these states. `followed`: count only those of followed session files, or only
         others."""
 
+    @abstractmethod
     async def abandoned(self, before: int) -> list[str]:
         """Streams that have not ended, have had no commit since `before` (ms since the epoch), and that no other daemon
-        serves."""
-        # A stream stays `open` when a commit of its connection failed.
-        left = [*await self.streams("suspended"), *await self.streams("open")]
-        return [one.stream for one in reversed(left) if one.updated <= before]
+        serves: suspended ones, and those that have stayed `open` because a commit of their connection failed."""
 
     @abstractmethod
     async def streams_of(self, session: str) -> list[StreamInfo]:

@@ -493,6 +493,9 @@ class SqliteJournal(Journal):
     async def streams(self, state: StreamState | None = None, limit: int | None = None) -> list[StreamInfo]:
         return await self._query(streams.streams, state, limit, self._damages)
 
+    async def abandoned(self, before: int) -> list[str]:
+        return await self._query(streams.abandoned, before, self._damages)
+
     async def file_positions(self) -> list[FilePosition]:
         return await self._query(streams.file_positions, self._damages)
 

@@ -188,6 +188,17 @@ def streams(
     return _infos(connection, rows, damages)
 
 
+def abandoned(connection: sqlite3.Connection, before: int, damages: Damages) -> list[str]:
+    """See `Journal.abandoned`. Other rows are not decoded: after a big home was read, there are very many."""
+    rows = damages.rows(
+        connection,
+        "streams",
+        f"SELECT {_COLUMNS} FROM streams{{}} WHERE state IN ('suspended', 'open') AND updated<=? ORDER BY updated",
+        (before,),
+    )
+    return [info.stream for info in _infos(connection, rows, damages)]
+
+
 def file_positions(connection: sqlite3.Connection, damages: Damages) -> list[FilePosition]:
     """See `Journal.file_positions`. Sorting here is faster than reading rows by an index."""
     rows = damages.rows(connection, "streams", f"SELECT {_COLUMNS} FROM streams{{}}", ())

@@ -271,6 +271,23 @@ async def test_an_error_of_reading_once_is_no_damage(path: Path, monkeypatch: py
     await journal.close()
 
 
+async def test_abandoned_streams_are_found_without_reading_the_others(path: Path) -> None:
+    """A damaged row of another one is not noticed."""
+    journal = await SqliteJournal.open(path)
+    for stream, state, updated in (
+        ("open", "open", 6),
+        ("old", "suspended", 5),
+        ("new", "suspended", 8),
+        ("ended", "ended", 1),
+    ):
+        await journal.commit(commit(stream=stream, state=state, updated=updated))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE streams SET checksum=0 WHERE stream IN ('new', 'ended')")
+    assert await journal.abandoned(7) == ["old", "open"]
+    assert journal.statistics()["damages"] == 0
+    await journal.close()
+
+
 async def test_positions_in_files_are_those_of_the_streams(path: Path) -> None:
     """Newest first; that of a damaged row is taken from what is intact."""
     journal = await SqliteJournal.open(path)
