@@ -71,7 +71,7 @@ COMMANDS = {
     "journal": Entry("manage", "Check, repair, back up, export or restore the journal."),
     "doctor": Entry("manage", "Check this installation of tooltap, and say what to fix."),
     "service": Entry("manage", "Install the daemon as a service that starts when you log in."),
-    "mcp": Entry("tap", "Offer display tools as an MCP server, on standard input and output."),
+    "mcp": Entry("tap", "Offer tools to agents as an MCP server, on standard input and output."),
     "schema": Entry("schema", "Print the schema of events, tool payloads and socket frames."),
     "fixtures": Entry("check", "Extract fixtures from traces, check them, and update them."),
     "hook": Entry("tap", "Ask you what an agent asks: the agent runs this as its hook."),

@@ -174,7 +174,6 @@ class Extra(NamedTuple):
 EXTRAS = {
     "attach": Extra("`tooltap attach`", ("httpx", "websockets")),
     "gateway": Extra("`tooltap gateway`", ("brotli", "httpx")),
-    "mcp": Extra("`tooltap mcp`", ("mcp",)),
     "nats": Extra("a journal on NATS", ("nats", "nkeys")),
 }
 

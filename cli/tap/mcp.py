@@ -1,8 +1,7 @@
-"""`tooltap mcp`: an MCP server with display tools, by which a model shows files to the user without reading them."""
+"""`tooltap mcp`: an MCP server by whose tools a model shows files to the user, and finds what agents did before."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -10,9 +9,7 @@ import click
 from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import socket_option
-from tooltap.daemon.system.optional_packages import how_to_install
 
-NEEDED = ("mcp", "pygments")
 MEBIBYTE = 1_048_576
 
 
@@ -22,6 +19,7 @@ MEBIBYTE = 1_048_576
     examples=(
         "tooltap mcp",
         "tooltap mcp --root docs --allow-commands --command-timeout 30",
+        "tooltap mcp --history",
     ),
 )
 @click.option(
@@ -63,6 +61,20 @@ MEBIBYTE = 1_048_576
     shell_complete=completion.providers,
     help="The provider named in the events.  [default: tooltap]",
 )
+@click.option(
+    "--history",
+    is_flag=True,
+    help="Also offer tools that search and read the sessions of agents in the project of the working folder.",
+)
+@click.option(
+    "--project",
+    "projects",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="With --history: sessions of this project instead; repeatable.",
+)
+@click.option("--all-projects", is_flag=True, help="With --history: sessions of all projects.")
 @socket_option
 def command(
     roots: tuple[Path, ...],
@@ -71,24 +83,28 @@ def command(
     max_bytes: int,
     session: str | None,
     provider: str | None,
+    history: bool,
+    projects: tuple[Path, ...],
+    all_projects: bool,
     socket: Path | None,
 ) -> None:
-    """Offer display tools as an MCP server, on standard input and output.
+    """Offer tools to agents as an MCP server, on standard input and output.
 
-    With these tools a model shows files, images and the output of commands to the user through the daemon, and reads
-    only one line of confirmation. Configure an agent to start this command as one of its MCP servers.
+    With the display tools a model shows files, images and the output of commands to the user through the daemon, and
+    reads only one line of confirmation. With --history it can also find what agents did before: with secrets masked,
+    and in the project of the working folder alone. Configure an agent to start this command as one of its MCP servers.
     """
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise click.ClickException(f"{' and '.join(missing)} not installed: {how_to_install('mcp')}")
+    if (projects or all_projects) and not history:
+        raise click.UsageError("--project and --all-projects are for --history")
+    if projects and all_projects:
+        raise click.UsageError("--project and --all-projects exclude each other")
     import anyio
 
-    from tooltap.daemon.taps.mcp.commands import Commands
-    from tooltap.daemon.taps.mcp.tools import DisplayStream, serve
+    from tooltap.daemon.taps.mcp.offered import Settings
+    from tooltap.daemon.taps.mcp.serving import serve
 
-    folders = list(roots) or [Path.cwd()]
-
-    async def run() -> None:
-        commands = Commands(folders[0], timeout=command_timeout, max_bytes=max_bytes) if allow_commands else None
-        await serve(folders, DisplayStream(socket, session, provider), commands, max_bytes)
-
-    anyio.run(run)
+    readable = None if all_projects else [*projects] or [Path.cwd()]
+    timeout = command_timeout if allow_commands else None
+    anyio.run(
+        serve, Settings([*roots] or [Path.cwd()], timeout, max_bytes, session, provider, socket, history, readable)
+    )

@@ -92,7 +92,7 @@ OTHER_COMMANDS = {
     "journal": EXPORTS,
     "answer": ANSWERS,
     "send": ANSWERS,
-    "mcp": HERE + "test_model_that_shows_a_file_and_readers_see_none",
+    "mcp": "tests/daemon/taps/test_mcp_history.py::test_no_kind_of_secret_is_read",
     "ingest": "tests/attacks/test_acp_store.py::test_secret_in_a_refusal_is_masked",
     "resume": "prints a command with the id of a session",
     "watch": "waits for a person; it prints what `waiting` and `sessions` show",

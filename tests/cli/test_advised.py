@@ -142,6 +142,9 @@ FOLLOWED = {
         "its tap sends nothing to the agent: answer in the agent's own window, and start the agent with "
         "`tooltap proxy --answers -- COMMAND` to answer here"
     ): SERVING + "test_agent_is_answered_once_its_tap_can_send",
+    "The tooltap daemon is not running; the user can start it with `tooltap serve`.": (
+        "tests/daemon/taps/test_mcp_history.py::test_there_is_no_history_without_a_daemon"
+    ),
     "Not displayed: the tooltap daemon is not running; the user can start it with `tooltap serve`.": MCP
     + "test_tools_need_a_daemon",
     "damaged: {}, {}; see `tooltap journal check`": DAMAGE + "test_commands_and_statistics_name_the_damage",

@@ -66,14 +66,12 @@ LOGS = {"attr", "pygments", "rich", "rich.pretty", "structlog"}
 """structlog imports rich if it is installed."""
 PAGE = LOGS | {"jinja2", "markdown_it", "nh3"}
 SERVING = PARSING | LOOP | LOGS | {"hashlib", "shutil", "sqlite3", "watchfiles"}
-SDK = EVENTS | LOOP | {"hashlib", "http.client", "importlib.metadata", "mcp", "pydantic", "shutil", "starlette"}
-SDK |= {"httpx2", "mcp.client.client", "mcp.server.mcpserver", "uvicorn", "watchfiles"}
 BASELINES = PARSING | {"importlib.metadata", "shutil"}
 """The packaged baselines are found by `importlib.resources`."""
 REST = {
-    *("http.server", "httpx", "nats", "pkgutil", "platformdirs"),
+    *("http.client", "http.server", "httpx", "mcp", "nats", "pkgutil", "platformdirs", "pydantic", "starlette"),
 }
-HEAVY = PARSING | PAGE | SERVING | SDK | REST
+HEAVY = PARSING | PAGE | SERVING | REST
 
 USED = {
     "tail": ("--after start --no-follow", EVENTS),
@@ -111,7 +109,7 @@ USED = {
     "doctor": ("--timeout 1", PARSING | PACKAGES | {"hashlib", "sqlite3", "platformdirs"}),
     "service": ("status", CLICK | {"shutil", "platformdirs"}),
     "export": (f"--html {CLAUDE} -o PAGE", SERVING | PAGE),
-    "mcp": ("", SDK),
+    "mcp": ("", JSON | LOOP | {"shutil"}),
 }
 """Command -> arguments, and the heavy modules that it needs."""
 ELSEWHERE = {"run", "proxy", "serve", "up"}

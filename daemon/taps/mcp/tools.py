@@ -3,41 +3,29 @@
 The body is stored in the daemon's memory, subscribers get an event that refers to it, and the model gets one line.
 Without a daemon, a tool does nothing, because nobody would see the result. Every call becomes events, even a denied
 one.
-
-Their MCP server uses standard input and output, and both generations of the protocol (SDK `mcp` 2.3). In the older one
-the server requests the client's roots when a call needs them. In the newer one the server answers the call with that
-request, and the client repeats the call with its roots.
 """
 
 from __future__ import annotations
 
 import secrets
-import signal
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import anyio
-import mcp_types as types
 import msgspec
 import orjson
 from anyio import to_thread
-from anyio.abc import TaskStatus
-from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel.server import Server
-from mcp.server.stdio import stdio_server
-from mcp.shared.exceptions import MCPError
 
-from tooltap import __version__
 from tooltap.daemon.client.asynchronous import Publisher, connect, ingest
 from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.journal.interface import count_lines
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.taps.mcp.commands import Commands, Ran
-from tooltap.daemon.taps.mcp.files import Body, NotShownError, Roots, folder_of_uri, read_image, read_text
-from tooltap.daemon.taps.mcp.keeper import become_subreaper
+from tooltap.daemon.taps.mcp.files import Body, NotShownError, Roots, read_image, read_text
+from tooltap.daemon.taps.mcp.offered import DisplayImage, DisplayTool, RenderFileContents, RunAndDisplay, Settings
 from tooltap.protocol.frames import sentence_of
 from tooltap.protocol.inputs import ProcessEnd
 
@@ -46,62 +34,7 @@ LONGEST_REPLY = 120
 AT_ONCE = 4
 """Most concurrent calls for files and images, and for commands, since each has a body in memory. Others wait."""
 NO_DAEMON = "Not displayed: the tooltap daemon is not running; the user can start it with `tooltap serve`."
-RECEIPT = "You get a confirmation only, not the contents."
-
-_Line: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-
-
-class DisplayTool(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """A display tool; its fields are the arguments."""
-
-    NAME: ClassVar[str]
-    DESCRIPTION: ClassVar[str]
-
-    @property
-    def subject(self) -> str:
-        """The thing shown, as the subject of a sentence."""
-        raise NotImplementedError
-
-
-class _FileTool(DisplayTool):
-    path: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=4_096, description="Absolute, or from the working folder.")
-    ]
-
-    @property
-    def subject(self) -> str:
-        return self.path
-
-
-class RenderFileContents(_FileTool):
-    NAME = "render_file_contents"
-    DESCRIPTION = f'Show a text file to the user, for "show me", "cat", "view". {RECEIPT}'
-
-    start_line: _Line = 1
-    end_line: _Line | msgspec.UnsetType = msgspec.UNSET
-
-
-class DisplayImage(_FileTool):
-    NAME = "display_image"
-    DESCRIPTION = f"Show an image file to the user. {RECEIPT}"
-
-
-class RunAndDisplay(DisplayTool):
-    NAME = "run_and_display"
-    DESCRIPTION = (
-        'Run a shell command and show its output to the user, for "run the tests", "show the log".'
-        " You get the exit code and the number of lines only."
-    )
-
-    command: Annotated[str, msgspec.Meta(min_length=1, max_length=32_768)]
-
-    @property
-    def subject(self) -> str:
-        return "the command"
-
-
-FILES: tuple[type[DisplayTool], ...] = (RenderFileContents, DisplayImage)
-COMMANDS: tuple[type[DisplayTool], ...] = (RunAndDisplay,)
+T = TypeVar("T")
 
 
 class Reply(NamedTuple):
@@ -123,28 +56,41 @@ class Shown(NamedTuple):
 
 
 class DisplayTools:
-    """Runs the display tools. `max_bytes`: limit for one body. `commands`: None if commands are not allowed."""
+    """Runs the display tools. `roots`: the allowed folders."""
 
-    def __init__(self, stream: DisplayStream, roots: Roots, commands: Commands | None, max_bytes: int) -> None:
-        self.tools = {tool.NAME: tool for tool in (FILES if commands is None else FILES + COMMANDS)}
-        self._stream = stream
+    def __init__(self, settings: Settings, roots: Roots) -> None:
+        self._stream = DisplayStream(settings.socket, settings.session, settings.provider)
+        self._stream.about["cwd"] = str(roots.folders[0])
         self._roots = roots
-        self._commands = commands
-        self._max_bytes = max_bytes
+        self._max_bytes = settings.max_bytes
+        self._commands = None
+        if settings.command_timeout is not None:
+            self._commands = Commands(
+                settings.folders[0], timeout=settings.command_timeout, max_bytes=settings.max_bytes
+            )
         self._reading, self._running = (anyio.CapacityLimiter(AT_ONCE) for _ in range(2))
 
+    async def close(self, by_signal: str | None = None) -> None:
+        """End the stream. `by_signal`: the name of the signal that ends the process."""
+        await self._stream.close(ProcessEnd(0) if by_signal is None else ProcessEnd(signal=by_signal))
+
     async def call(
-        self, name: str, arguments: Any, *, call_id: str | None = None, folders: Sequence[Path] | None = None
+        self,
+        offered: type[DisplayTool],
+        arguments: Any,
+        client: Mapping[str, Any],
+        call_id: str | None,
+        folders: Sequence[Path] | None,
     ) -> Reply:
-        """Run a tool. `call_id`: the agent's id of the call, if known. `folders`: the client's roots, which narrow the
-        allowed folders."""
+        """Run a tool. `client`: what the client says of itself. `call_id`: the agent's id of the call, if known.
+        `folders`: the client's roots, which narrow the allowed folders."""
+        if client:
+            self._stream.about["client"] = {key: client.get(key) for key in ("name", "version")}
         try:
-            tool = msgspec.convert(arguments, self.tools[name])
-        except KeyError:
-            return _refused(f"there is no tool {name}")
+            tool = msgspec.convert(arguments, offered)
         except msgspec.ValidationError as error:
             return _refused(sentence_of(str(error)))
-        call = {"callId": call_id or f"call-{secrets.token_hex(8)}", "tool": name}
+        call = {"callId": call_id or f"call-{secrets.token_hex(8)}", "tool": offered.NAME}
         started = time.monotonic()
         try:
             await self._stream.publish("call", **call, arguments=arguments)
@@ -255,117 +201,11 @@ def _lines(lines: int) -> str:
     return "1 line" if lines == 1 else f"{lines} lines"
 
 
-# -- the server -------------------------------------------------------------------------------------------------------
-
-ROOTS = "roots"
-ROOTS_TIMEOUT = 5.0
-CALL_ID = "claudecode/toolUseId"
-"""Key in `_meta` for the call's id in Claude Code."""
-OUTPUT_ID = "tooltap/outputId"
-"""Key in the `_meta` of results, for clients that show the output: models do not see `_meta`."""
-
-
-async def serve(folders: list[Path], stream: DisplayStream, commands: Commands | None, max_bytes: int) -> None:
-    """Serve until the client disconnects."""
-    roots = Roots(folders)
-    tools = DisplayTools(stream, roots, commands, max_bytes)
-    stream.about["cwd"] = str(roots.folders[0])
-    if commands is not None:
-        become_subreaper()
-    server = _server(tools, stream)
-    try:
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(_end_at_signals, stream)
-            async with stdio_server() as (incoming, outgoing):
-                await server.run(incoming, outgoing, server.create_initialization_options())
-            tasks.cancel_scope.cancel()
-    finally:
-        roots.close()
-        await stream.close(ProcessEnd(0))
-
-
-def _server(tools: DisplayTools, stream: DisplayStream) -> Server[Any]:
-    async def list_tools(
-        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_described(tool) for tool in tools.tools.values()])
-
-    async def call_tool(
-        context: ServerRequestContext[Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        folders = await _folders(context, params)
-        if isinstance(folders, types.InputRequiredResult):
-            return folders
-        if (client := context.session.client_params) is not None:
-            stream.about["client"] = {"name": client.client_info.name, "version": client.client_info.version}
-        call_id = (params.meta or {}).get(CALL_ID)
-        answer = await tools.call(
-            params.name,
-            params.arguments or {},
-            call_id=call_id if isinstance(call_id, str) else None,
-            folders=folders,
-        )
-        return types.CallToolResult(
-            content=[types.TextContent(text=answer.text)],
-            is_error=answer.is_error,
-            _meta=None if answer.output_id is None else {OUTPUT_ID: answer.output_id},
-        )
-
-    return Server("tooltap", version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
-
-
-def _described(tool: type[DisplayTool]) -> types.Tool:
-    _, schemas = msgspec.json.schema_components([tool])
-    [schema] = schemas.values()
-    reads = tool not in COMMANDS
-    return types.Tool(
-        name=tool.NAME,
-        description=tool.DESCRIPTION,
-        input_schema=schema,
-        annotations=types.ToolAnnotations(read_only_hint=reads, open_world_hint=not reads),
-    )
-
-
-async def _folders(
-    context: ServerRequestContext[Any], params: types.CallToolRequestParams
-) -> list[Path] | types.InputRequiredResult | None:
-    """Return the client's roots; None if it has none."""
-    capabilities = context.session.client_capabilities
-    if capabilities is None or capabilities.roots is None:
-        return None
-    answer: Any
-    if context.session.can_send_request:
-        try:
-            answer = await context.session.send_request(
-                types.ListRootsRequest(), types.ListRootsResult, request_read_timeout_seconds=ROOTS_TIMEOUT
-            )
-        except MCPError:  # it announced roots, but does not name them
-            return []
-    elif (answer := (params.input_responses or {}).get(ROOTS)) is None:
-        return types.InputRequiredResult(input_requests={ROOTS: types.ListRootsRequest()})
-    if not isinstance(answer, types.ListRootsResult):
-        return []
-    return [folder for root in answer.roots if (folder := folder_of_uri(str(root.uri))) is not None]
-
-
-async def _end_at_signals(stream: DisplayStream, *, task_status: TaskStatus[None]) -> None:
-    """End the stream and the process at a signal: reading standard input cannot be interrupted. Commands end with it,
-    as their keepers notice."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        task_status.started()
-        async for number in signals:
-            await stream.close(ProcessEnd(signal=number.name))
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-
-
 # -- the stream -------------------------------------------------------------------------------------------------------
 
 PATIENCE = 10.0
 """Timeout in seconds for an answer of the daemon."""
 END_PATIENCE = 1.0
-
-T = TypeVar("T")
 
 
 class DisplayStream:

@@ -401,7 +401,7 @@ CASES: dict[str, Cases] = {
     "service install": _install,
     "service uninstall": _plain,
     "service status": _plain,
-    "mcp": lambda world, new: iter([("--root", ARGUMENT)]),
+    "mcp": lambda world, new: iter([("--root", ARGUMENT), ("--history", "--project", ARGUMENT)]),
     "schema": _nothing,
     "fixtures extract": _extract,
     "fixtures keys": lambda world, new: iter([(world.recordings,), (world.trace,)]),

@@ -574,7 +574,7 @@ def test_wrong_usage_is_one_sentence() -> None:
 def test_every_extra_is_known() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
-    assert set(EXTRAS) == set(extras) - {"dev", "web"}
+    assert set(EXTRAS) == set(extras) - {"dev", "mcp", "web"}
 
 
 def test_missing_extra_is_a_note(home: Path) -> None:
