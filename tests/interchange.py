@@ -2,7 +2,7 @@
 has the formats' own packages check the files.
 
 What AG-UI's client demands of the order of events is checked by its npm package, which is installed in `build/ag-ui`.
-Without npm or the registry, a line says that this was not checked.
+Without npm or the registry, a line says that this was not checked. The tables of `sqlite` are held against the events.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +21,18 @@ from ag_ui.core import Event
 from atif import Trajectory
 from pydantic import TypeAdapter
 
-from tests.daemon.export.exporting import exported
+from tests.daemon.export.exporting import Tables, events_of, exported, tabled
 from tests.test_layout import ROOT
+from tooltap.protocol.events import (
+    AnyEvent,
+    Message,
+    PermissionRequest,
+    Reasoning,
+    ToolCall,
+    ToolResult,
+    Turn,
+    Usage,
+)
 
 CLIENT = "@ag-ui/client@1.0.0"
 FOLDER = ROOT / "build" / "ag-ui"
@@ -48,12 +59,51 @@ CHECKS: dict[str, Callable[[str], object]] = {"atif": Trajectory.model_validate_
 """Format -> what raises `ValueError` if a file is not valid."""
 
 
+def _faults_of_tables(path: Path) -> list[str]:
+    """Return what is wrong with the tables of a recording: what SQLite finds, rows without events, events without rows,
+    and sums that are not those of the events."""
+    events = events_of(path)
+    with tempfile.TemporaryDirectory() as folder:
+        said = tabled(Path(folder) / "tables.sqlite", events)
+        with Tables(Path(folder) / "tables.sqlite") as tables:
+            faults = [*said, *map(str, tables.faults)]
+            own = [one for one in events if not one.replay]
+            called = {(one.stream, one.call_id) for one in own if isinstance(one, ToolCall)}
+            wanted = {
+                "calls": [one.id for one in own if isinstance(one, ToolCall) or _is_alone(one, called)],
+                "messages": [one.id for one in own if isinstance(one, Message | Reasoning)],
+                "permissions": [one.id for one in own if isinstance(one, PermissionRequest)],
+            }
+            for table, ids in wanted.items():
+                if sorted(ids) != sorted(row["id"] for row in tables.rows(table)):
+                    faults.append(f"{table} differ from the events")
+            used = [one for one in own if isinstance(one, Usage)]
+            if all(one.scope == "step" and one.replaces is None and one.beside is None for one in used):
+                sums = sum(one.input_tokens or 0 for one in used), sum(one.output_tokens or 0 for one in used)
+                found = tables.ask("SELECT total(input_tokens), total(output_tokens) FROM usage")
+                if found != [sums]:
+                    faults.append(f"usage is {found[0]}, but the events have {sums}")
+            turns = sum(isinstance(one, Turn) and one.starts for one in own)
+            if tables.ask("SELECT count(*) FROM turns") != [(turns,)]:
+                faults.append("turns differ from the events")
+    return faults
+
+
+def _is_alone(event: AnyEvent, called: set[tuple[str, str]]) -> bool:
+    is_end = isinstance(event, ToolResult) and not event.async_
+    return is_end and (event.stream, getattr(event, "call_id", "")) not in called
+
+
 def main(folders: list[str]) -> int:
     counts: Counter[str] = Counter()
     FOLDER.mkdir(parents=True, exist_ok=True)
     streams = FOLDER / "streams.jsonl"
     with streams.open("w") as file:
         for path in sorted(path for folder in folders for path in Path(folder).rglob("*.jsonl")):
+            faults = _faults_of_tables(path)
+            counts["invalid" if faults else "valid sqlite"] += 1
+            for fault in faults:
+                print(f"{path} as sqlite: {fault}")
             for form, check in CHECKS.items():
                 events, text = exported(form, path)
                 if not events:

@@ -1,4 +1,5 @@
-"""`make schema`: generates files from the structs in `protocol/`, unless a change would break clients.
+"""`make schema`: generates files from the structs in `protocol/`, unless a change would break clients; and the page of
+the exported tables.
 
 The committed JSON Schema is a promise to clients. It may only grow: see `COMPATIBILITY` in `protocol/schema.py`.
 """
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests import tables
 from tooltap.cli.schema.schema import write
 from tooltap.protocol.schema import Schema
 from tooltap.traces.recording.whole_file import write_whole
@@ -87,6 +89,7 @@ def main() -> int:
         return 1
     for path, form in FILES.items():
         write_whole(path, write(form))
+    write_whole(tables.PAGE, tables.page())
     return 0
 
 

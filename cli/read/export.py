@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import tempfile
 from base64 import b64decode
 from collections.abc import Callable, Iterator
@@ -44,11 +45,12 @@ from tooltap.daemon.formats import counted
 if TYPE_CHECKING:
     from tooltap.daemon.client.asynchronous import Client
     from tooltap.daemon.export.anonymity import Anonymizer
-    from tooltap.daemon.export.source import Bodies, ExportedBody, Exporter
+    from tooltap.daemon.export.source import Bodies, Collection, ExportedBody, Exporter
     from tooltap.protocol.events import AnyEvent
 
 MAX_BODY = 1_048_576
 MAX_BODIES = 67_108_864
+MAX_TEXT = 65_536
 PER_PAGE = 1 << 20
 """Assumed cost of writing a session whose size is not known, as bytes of a recording."""
 
@@ -60,6 +62,7 @@ PER_PAGE = 1 << 20
         "tooltap export 0d3f --html -o session.html",
         "tooltap export last --markdown -o session.md",
         "tooltap export --format jsonl --agent codex --since 7d -o sessions",
+        "tooltap export --format sqlite --since 7d -o history.sqlite",
         "tooltap export --html codex.jsonl > session.html",
         "tooltap export --html recordings/ -o pages",
     ),
@@ -70,7 +73,7 @@ PER_PAGE = 1 << 20
     "form",
     metavar="FORMAT",
     shell_complete=completion.formats,
-    help="Write this format: html, markdown, jsonl, atif, ag-ui, or one of another package.",
+    help="Write this format: html, markdown, jsonl, atif, ag-ui, sqlite, or one of another package.",
 )
 @click.option("--html", "form", flag_value="html", help="Short for --format html.")
 @click.option("--markdown", "form", flag_value="markdown", help="Short for --format markdown.")
@@ -107,6 +110,14 @@ PER_PAGE = 1 << 20
     metavar="BYTES",
     help="Include images and output bodies up to this size in total.",
 )
+@click.option(
+    "--max-text",
+    type=click.IntRange(min=0),
+    default=MAX_TEXT,
+    show_default=True,
+    metavar="BYTES",
+    help="In tables, shorten texts, inputs and outputs to this size each.",
+)
 @redact_options
 @click.option("--anonymous", is_flag=True, help="Replace home folders, names of users and hosts, and e-mail addresses.")
 @jobs_option
@@ -125,6 +136,7 @@ def command(
     level: Any,
     max_body: int,
     max_bodies: int,
+    max_text: int,
     no_redact: bool,
     preview: bool,
     anonymous: bool,
@@ -133,9 +145,9 @@ def command(
 ) -> None:
     """Write a session as a page that opens in any browser, or as Markdown.
 
-    FORMAT is html, markdown, jsonl (an event per line), atif, ag-ui, or one that another package adds. The HTML page
-    needs neither a daemon nor a network, and contains no script. In Markdown, turns are headings, prompts are quotes,
-    and each call is a line with its shortened input and output.
+    FORMAT is html, markdown, jsonl (an event per line), atif, ag-ui, sqlite (tables of all sessions in one file), or
+    one that another package adds. The HTML page needs neither a daemon nor a network, and contains no script. In
+    Markdown, turns are headings, prompts are quotes, and each call is a line with its shortened input and output.
 
     SESSION is a session's id, the beginning of it, words of its title, or "last". PATH is a recording of an agent's
     lines, or events as "tooltap normalize" prints them ("-" is standard input), or a folder of .jsonl files; reading
@@ -149,12 +161,12 @@ def command(
     \b
         tooltap export --html 5a0c1f4e -o session.html
     """
-    from tooltap.daemon.export.formats import FormatError, exporter_class
+    from tooltap.daemon.export.formats import FormatError, collection_class, exporter_class
 
     if form is None:
         raise click.UsageError("choose a format: --html, --markdown or --format FORMAT")
     try:
-        ending = exporter_class(form).ENDING
+        together, ending = collection_class(form), exporter_class(form).ENDING
     except FormatError as error:
         raise click.UsageError(str(error)) from None
     stated = {"provider": agent, "since": since, "until": until, "project": project}
@@ -165,13 +177,18 @@ def command(
         raise click.UsageError("--preview and --no-redact exclude each other: choose one")
     if output is None and at_terminal() and not preview:
         raise click.UsageError("standard output is a terminal: name a file with -o FILE")
-    options = _Options(form, level, (max_body, max_bodies), not no_redact, preview, anonymous, socket)
+    if together is not None:
+        _check_place(together, output, preview=preview)
+    alone = form if together is None else "jsonl"
+    options = _Options(alone, level, (max_body, max_bodies), not no_redact, preview, anonymous, socket)
     write = partial(_write_page, options=options)
     pages = _pages(sources, socket) if sources else _chosen_pages(filters, socket)
     if preview:
         for page in pages:
             write(page)
         return
+    if together is not None:
+        context.exit(_write_together(_once(pages), output, together, options, max_text))
     if len(sources) == 1 and not any(path.is_dir() for path in (Path(sources[0]), output) if path is not None):
         [page] = pages
         note = write(page._replace(path=output))
@@ -193,6 +210,22 @@ class _Page(NamedTuple):
     """Why the session is not found."""
     path: Path | None = None
     """Where it is written; None: standard output."""
+    stream: str = ""
+    """Stream id of a file."""
+
+    @property
+    def name(self) -> str:
+        return self.source if self.session is None else str(self.session["session"])
+
+    @property
+    def title(self) -> str:
+        return Path(self.source).stem if self.session is None else self.session.get("title") or self.name
+
+    @property
+    def nothing(self) -> str:
+        """The error message if there is nothing to write."""
+        is_file = self.session is None
+        return f"{self.source} has no events" if is_file else f"session {self.name!r} has no events any more"
 
 
 class _Options(NamedTuple):
@@ -209,13 +242,27 @@ class _Options(NamedTuple):
 
 
 def _pages(sources: tuple[str, ...], socket: Path | None) -> list[_Page]:
+    from tooltap.daemon.taps.stream_ids import stream_name
+
     pages: list[_Page] = []
     for source in sources:
         if source == STDIN or Path(source).exists():
-            pages += [_Page(file, None) for file in input_files((source,))]
+            pages += [_Page(file, None, stream=stream_name(file)) for file in input_files((source,))]
             continue
         pages.append(_session_page(socket, source))
     return pages
+
+
+def _once(pages: list[_Page]) -> list[_Page]:
+    """Return the pages without a session that is named twice."""
+    return list({id(page) if page.session is None else page.name: page for page in pages}.values())
+
+
+def _check_place(form: type[Collection], output: Path | None, *, preview: bool) -> None:
+    if form.IS_FOLDER and not preview and (output is None or output.is_file()):
+        raise click.UsageError("the files of this format need a folder: name it with -o FOLDER")
+    if not form.IS_FOLDER and output is not None and output.is_dir():
+        raise click.UsageError(f"{output} is a folder: all sessions become one file, which -o FILE names")
 
 
 def _chosen_pages(filters: dict[str, Any], socket: Path | None) -> list[_Page]:
@@ -277,38 +324,140 @@ def _write_page(page: _Page, *, options: _Options) -> str | None:
     """Return a remark about the page. Raises `click.ClickException`."""
     from tooltap.daemon.export.anonymity import Anonymizer
     from tooltap.daemon.export.formats import exporter_class
-    from tooltap.daemon.export.redaction import masked_title, remarks
-    from tooltap.daemon.export.source import Bodies, FileSource
-    from tooltap.daemon.taps.stream_ids import stream_name
+    from tooltap.daemon.export.redaction import remarks
+    from tooltap.daemon.export.source import Bodies
 
     if page.problem is not None:
         raise click.ClickException(page.problem)
     bodies = Bodies(*(options.limits if exporter_class(options.form).HAS_BODIES else (0, 0)))
-    what = page.source if page.session is None else page.session["session"]
-    masking = Masking(options.redact, partial(_show, what) if options.preview else None)
-    mask_title = partial(masking.mask, where="title")
-    title = Path(page.source).stem if page.session is None else page.session.get("title") or what
+    masking = Masking(options.redact, partial(_show, page.name) if options.preview else None)
     names = Anonymizer.of_this_machine() if options.anonymous else None
     with _OutputFile(page.path, discards=options.preview) as file:
-        if (row := page.session) is not None:
-            if names is not None:
-                run_client(lambda: _learn_names(names, what, options.socket))
-            exported = _exported(masked_title(title, mask_title, names), options, bodies)
-            run_client(lambda: _write_session(exported, file, row, options.socket, bodies, masking, names))
-            missing = f"session {what!r} has no events any more"
-        else:
-            with _readable(), _read_twice(page.source, names) as chunks:
-                exported = _exported(masked_title(title, mask_title, names), options, bodies)
-                stream = stream_name(page.source) if names is None else names.text(stream_name(page.source))
-                with FileSource(stream, chunks, bodies, masking.mask, names) as source:
-                    for event, found in source:
-                        file.write(exported.add(event, found))
-            missing = f"{page.source} has no events"
-        file.finish(exported, *remarks(masking.counts if options.redact else None, names), if_empty=missing)
+        begin = partial(_exported, options=options, bodies=bodies)
+        exported = _write_events(page, begin, file.write, bodies, masking, names, options.socket)
+        remarked = remarks(masking.counts if options.redact else None, names)
+        file.finish(exported, *remarked, if_empty=page.nothing)
     if options.preview and names is not None:
         for one in names.replaced:
-            _show(what, f"{one.placeholder} for {one.name}, {counted(one.times, 'time')}")
+            _show(page.name, f"{one.placeholder} for {one.name}, {counted(one.times, 'time')}")
     return masking.sentence()
+
+
+def _write_events(
+    page: _Page,
+    begin: Callable[[str], Exporter],
+    write: Callable[[str], None],
+    bodies: Bodies,
+    masking: Masking,
+    names: Anonymizer | None,
+    socket: Path | None,
+) -> Exporter:
+    """Write the events of a page, and return its exporter. `begin`: makes it, with the title. Raises
+    `click.ClickException`."""
+    from tooltap.daemon.export.redaction import masked_title
+    from tooltap.daemon.export.source import FileSource
+
+    if (row := page.session) is not None:
+        if names is not None:
+            run_client(lambda: _learn_names(names, page.name, socket))
+        exported = begin(masked_title(page.title, partial(masking.mask, where="title"), names))
+        run_client(lambda: _write_session(exported, write, row, socket, bodies, masking, names))
+        return exported
+    with _readable(), _read_twice(page.source, names) as chunks:
+        exported = begin(masked_title(page.title, partial(masking.mask, where="title"), names))
+        stream = page.stream if names is None else names.text(page.stream)
+        with FileSource(stream, chunks, bodies, masking.mask, names) as source:
+            for event, found in source:
+                write(exported.add(event, found))
+    return exported
+
+
+def _write_together(
+    pages: list[_Page], output: Path | None, form: type[Collection], options: _Options, max_text: int
+) -> int:
+    """Write all pages to one file, and return the exit code. Raises `click.ClickException`."""
+    from tooltap.daemon.config import ConfigError, load_config
+    from tooltap.daemon.export.anonymity import Anonymizer
+    from tooltap.daemon.export.redaction import remarks
+    from tooltap.daemon.export.source import Bodies
+    from tooltap.daemon.sessions.prices import state
+    from tooltap.daemon.system.paths import config_path
+    from tooltap.daemon.taps.stream_ids import stream_name
+
+    try:
+        usual = config_path()
+        state(load_config(usual if usual.exists() else None).prices)  # as a daemon does, so that estimates agree
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from None
+    masking = Masking(options.redact)
+    names = Anonymizer.of_this_machine() if options.anonymous else None
+    taken: set[str] = set()
+    complaints: list[str] = []
+    written = 0
+
+    def write(text: str) -> None:
+        nonlocal written
+        written += 1
+
+    weights = list(map(_weigh, pages))
+    with tempfile.TemporaryDirectory(prefix="tooltap-export-") as folder, _writing(output):
+        place = Path(folder) / "tables"
+        if form.IS_FOLDER:
+            place.mkdir()
+        collection = form(place, max_text=max_text, masked=options.redact)
+        with progress(sum(weights), data_on_stdout=output is None) as advance:
+            for page, weight in zip(pages, weights, strict=True):
+                if page.problem is not None:
+                    complaints.append(page.problem)
+                    continue
+                before = written
+                if page.session is None:
+                    page = page._replace(stream=unique(stream_name(page.source), taken))
+                begin = partial(_source, collection, page, names)
+                exported = _write_events(page, begin, write, Bodies(0, 0), masking, names, options.socket)
+                complaints += exported.end()
+                if written == before:
+                    complaints.append(page.nothing)
+                advance(weight)
+        if written:
+            collection.finish(*remarks(masking.counts if options.redact else None, names))
+            _put(place, output)
+    for complaint in complaints:
+        warn(complaint)
+    if (note := masking.sentence()) is not None:
+        warn(note)
+    return 1 if complaints else 0
+
+
+def _source(collection: Collection, page: _Page, names: Anonymizer | None, title: str) -> Exporter:
+    name = page.stream if page.session is None else page.name
+    return collection.source(name if names is None else names.text(name), page.session)
+
+
+def _put(place: Path, output: Path | None) -> None:
+    """Copy what is complete to where the user wants it: a file, or the files of a folder."""
+    from tooltap.traces.recording.whole_file import whole_file
+
+    if output is None:
+        with place.open("rb") as source:
+            shutil.copyfileobj(source, binary_output())
+        binary_output().flush()
+        return
+    if place.is_dir():
+        output.mkdir(parents=True, exist_ok=True)
+    for one in sorted(place.iterdir()) if place.is_dir() else [place]:
+        with one.open("rb") as source, whole_file(output / one.name if place.is_dir() else output) as target:
+            shutil.copyfileobj(source, target)
+
+
+@contextmanager
+def _writing(output: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise click.ClickException(f"{output or 'standard output'}: {error.strerror}") from None
 
 
 @contextmanager
@@ -381,13 +530,13 @@ class _OutputFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._sentences():
+        with _writing(self._path):
             self._opened.__exit__(kind, error, trace)
 
     def write(self, text: str) -> None:
         from tooltap.traces.recording.whole_file import whole_file
 
-        with self._sentences():
+        with _writing(self._path):
             if self._file is None:
                 self._file = (
                     io.BytesIO()
@@ -406,22 +555,13 @@ class _OutputFile:
             raise click.ClickException(if_empty)
         for part in page.end(*remarks):
             self.write(part)
-        with self._sentences():
+        with _writing(self._path):
             self._file.flush()
-
-    @contextmanager
-    def _sentences(self) -> Iterator[None]:
-        try:
-            yield
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise click.ClickException(f"{self._path}: {error.strerror}") from None
 
 
 async def _write_session(
     page: Exporter,
-    file: _OutputFile,
+    write: Callable[[str], None],
     session: dict[str, Any],
     socket: Path | None,
     bodies: Bodies,
@@ -456,7 +596,7 @@ async def _write_session(
                     warn(missing.words)
                     page.add_gap(missing)
                 deleted, has_begun = None, True
-                file.write(page.add(event, await _fetch_bodies(client, event, bodies, masking, names)))
+                write(page.add(event, await _fetch_bodies(client, event, bodies, masking, names)))
             elif isinstance(item, Gap):
                 missing = MissingRange(item.from_, item.to, is_deleted=item.reason == "retention")
                 if missing.is_deleted and not has_begun:
@@ -464,7 +604,7 @@ async def _write_session(
                     continue
                 warn(missing.words)
                 if note := page.add_gap(missing):
-                    file.write(note)
+                    write(note)
 
 
 async def _fetch_bodies(

@@ -1,6 +1,7 @@
 """The formats of exported files: those of this folder, and those of other packages, by entry point.
 
-An exporter of another package is a class as `Exporter` (`source.py`) describes it, in the group `tooltap.exporters`.
+A format of another package is a class as `Exporter` or `Collection` (`source.py`) describes it, in the group
+`tooltap.exporters`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tooltap.daemon.did_you_mean import similar
 
 if TYPE_CHECKING:
-    from tooltap.daemon.export.source import Exporter
+    from tooltap.daemon.export.source import Collection, Exporter
 
 ENTRY_POINTS = "tooltap.exporters"
 BUILTIN = {
@@ -21,6 +22,7 @@ BUILTIN = {
     "jsonl": "jsonl:EventLines",
     "atif": "atif:Trajectories",
     "ag-ui": "ag_ui:AgUiEvents",
+    "sqlite": "sqlite:Database",
 }
 """Name -> `module:Class` in this folder."""
 
@@ -35,22 +37,34 @@ def names() -> list[str]:
 
 
 def exporter_class(name: str) -> type[Exporter]:
-    """Return the class that writes a format. Raises `FormatError`."""
+    """Return the class that writes a format with a file for each session. Raises `FormatError`."""
+    return cast("type[Exporter]", _class(name))
+
+
+def collection_class(name: str) -> type[Collection] | None:
+    """Return the class that writes a format with one file of all sessions; None if a format has a file for each. Raises
+    `FormatError`."""
+    found = _class(name)
+    return cast("type[Collection]", found) if hasattr(found, "source") else None
+
+
+def _class(name: str) -> type[Any]:
     if name in BUILTIN:
         module, _, attribute = BUILTIN[name].partition(":")
-        return cast("type[Exporter]", getattr(import_module(f"tooltap.daemon.export.{module}"), attribute))
+        return cast("type[Any]", getattr(import_module(f"tooltap.daemon.export.{module}"), attribute))
     point = _plugins().get(name)
     if point is None:
         known = similar(name, names()) or names()
         raise FormatError(f"there is no format {name!r}: choose {' or '.join(known)}")
     try:
         found = point.load()
-        lacking = [one for one in ("ENDING", "add", "add_gap", "end") if not hasattr(found, one)]
+        wanted = ("ENDING", "IS_FOLDER", "finish") if hasattr(found, "source") else ("ENDING", "add", "add_gap", "end")
+        lacking = [one for one in wanted if not hasattr(found, one)]
     except Exception as error:  # of another package
         raise FormatError(f"the exporter {name} of {point.value} cannot be loaded: {error}") from None
     if lacking:
         raise FormatError(f"the exporter {name} of {point.value} has no {lacking[0]}")
-    return cast("type[Exporter]", found)
+    return cast("type[Any]", found)
 
 
 @cache

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import anyio
 import msgspec
@@ -99,6 +99,27 @@ class Exporter(Protocol):
 
     def end(self, *remarks: str) -> Iterator[str]:
         """Complete the file, in parts. `remarks`: sentences on it, such as how many secrets are masked."""
+
+
+class Collection(Protocol):
+    """A format whose file has all sessions that were selected, and which writes the file itself. Its methods raise
+    `OSError`."""
+
+    ENDING: ClassVar[str]
+    IS_FOLDER: ClassVar[bool]
+    """Whether it writes several files, in a folder."""
+
+    def __init__(self, path: Path, *, max_text: int, masked: bool) -> None:
+        """`path`: of a new file, or of an empty folder, which is put in its place when it is complete. `max_text`:
+        maximum bytes of a text, an input or an output. `masked`: whether secrets are masked."""
+
+    def source(self, name: str, stated: Mapping[str, Any] | None) -> Exporter:
+        """Begin the next session of a daemon, or the next recording. `stated`: the session as the daemon describes it.
+        The exporter writes to the collection: its texts are empty, and its `end` yields sentences for the user about
+        what it left out."""
+
+    def finish(self, *remarks: str) -> None:
+        """Complete the file. `remarks`: as in `Exporter.end`."""
 
 
 def body_ids(event: AnyEvent) -> Iterator[tuple[str, int, str]]:

@@ -79,7 +79,7 @@ COMMANDS_THAT_SHOW: dict[str, list[list[str]]] = {
     "answers": [["test", "RULES"], ["test", "RULES", "--json"]],
     "export": [
         [f"--{form}", SESSION, "--no-redact"]
-        for form in ("html", "markdown", "format=jsonl", "format=atif", "format=ag-ui")
+        for form in ("html", "markdown", "format=jsonl", "format=atif", "format=ag-ui", "format=sqlite")
     ],
     "stats": [[], ["--json"]],
 }

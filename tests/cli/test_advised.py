@@ -56,6 +56,9 @@ FOLLOWED = {
     "no session is named; list them with `tooltap sessions`": HERE + "test_sessions_are_listed_if_none_is_named",
     "say which question; `tooltap waiting` lists what waits": HERE + "test_what_waits_is_listed",
     "say which question, and what to answer; `tooltap waiting` lists what waits": HERE + "test_what_waits_is_listed",
+    "{} of session {} left out, which {} has: to join them, `tooltap ingest` both, and export the session": (
+        "tests/cli/read/test_export_tables.py::test_recordings_of_one_session_are_joined_as_advised"
+    ),
     "{} does not begin as an archive does: write it with `tooltap journal export --archive`": HERE
     + "test_archive_is_written",
     "{} is a folder: name the file in it, with --journal sqlite:PATH": HERE + "test_file_in_the_folder_is_named",

@@ -1,0 +1,215 @@
+"""The tables of `sqlite` exports: what becomes of each event, and what is counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.events import call, event, message, result
+from tests.daemon.export.exporting import Tables, numbered, tabled
+from tooltap.daemon.export.source import MissingRange
+from tooltap.daemon.export.sqlite import Database, bounded_json, bounded_text, time_of
+from tooltap.protocol.events import (
+    AnyEvent,
+    OutputRef,
+    PermissionRequest,
+    PermissionResponse,
+    SessionEvent,
+    ToolUpdate,
+    Turn,
+    Usage,
+)
+
+NOON = 1_795_953_600_000
+"""2026-11-29T12:00:00Z."""
+
+
+def written(tmp_path: Path, *sources: Sequence[AnyEvent], max_text: int = 65_536) -> Tables:
+    path = tmp_path / "tables.sqlite"
+    tabled(path, *sources, max_text=max_text)
+    return Tables(path)
+
+
+def test_call_and_its_result_are_one_row(tmp_path: Path) -> None:
+    events = numbered(
+        event(Turn, state="started", turn="t", ts=NOON),
+        call("c", turn="t", ts=NOON + 250, input={"command": "ls", "_raw": {}}, preview="ls"),
+        result("c", turn="t", ts=NOON + 1_750, output={"stdout": "a"}),
+    )
+    with written(tmp_path, events) as tables:
+        [row] = tables.rows("calls")
+
+    assert (row["id"], row["seq"], row["turn"], row["tool"], row["family"]) == ("s:2:0", 2, 1, "Bash", "shell")
+    assert (row["started_at"], row["ended_at"]) == ("2026-11-29T12:00:00.250Z", "2026-11-29T12:00:01.750Z")
+    assert (row["status"], row["duration_ms"], row["error"]) == ("completed", 1_500, None)
+    assert (json.loads(row["input"]), json.loads(row["output"])) == ({"command": "ls"}, {"stdout": "a"})
+    assert (row["input_cut"], row["output_cut"]) == (0, 0)
+
+
+def test_stated_duration_is_preferred_to_the_times(tmp_path: Path) -> None:
+    with written(tmp_path, numbered(call("c", ts=NOON), result("c", ts=NOON + 900, duration_ms=7))) as tables:
+        assert tables.ask("SELECT duration_ms FROM calls") == [(7,)]
+
+
+def test_calls_that_share_an_id_have_their_own_results(tmp_path: Path) -> None:
+    made = (call("c"), result("c", output={"n": 1}), call("c"), result("c", output={"n": 2}))
+    with written(tmp_path, numbered(*made)) as tables:
+        assert tables.ask("SELECT seq, output FROM calls ORDER BY seq") == [(1, '{"n":1}'), (3, '{"n":2}')]
+
+
+def test_result_without_its_call_is_a_row(tmp_path: Path) -> None:
+    failed = result("c", status="failed", is_error=True, output={"errorMessage": "no such file"})
+    with written(tmp_path, numbered(failed)) as tables:
+        assert tables.ask("SELECT call_id, tool, status, error, input FROM calls") == [
+            ("c", "Bash", "failed", "no such file", None)
+        ]
+
+
+def test_acknowledged_background_work_is_not_over(tmp_path: Path) -> None:
+    with written(tmp_path, numbered(call("c", ts=NOON), result("c", ts=NOON, async_=True))) as tables:
+        assert tables.ask("SELECT status, ended_at, output FROM calls") == [("running", None, None)]
+
+
+def test_update_replaces_the_input(tmp_path: Path) -> None:
+    update = event(ToolUpdate, call_id="c", name="Bash", input={"command": "pwd"}, status="awaiting-permission")
+    with written(tmp_path, numbered(call("c"), update)) as tables:
+        assert tables.ask("SELECT input, status FROM calls") == [('{"command":"pwd"}', "awaiting-permission")]
+
+
+def test_permission_is_a_row_and_a_fact_of_its_call(tmp_path: Path) -> None:
+    made = (
+        call("c"),
+        event(PermissionRequest, permission_id="p", type="permission", call_id="c", name="Bash", ts=NOON),
+        event(PermissionResponse, permission_id="p", outcome="denied", by="user", ts=NOON + 1),
+    )
+    with written(tmp_path, numbered(*made)) as tables:
+        [row] = tables.rows("permissions")
+        assert tables.ask("SELECT permission FROM calls") == [("denied",)]
+
+    assert (row["call_id"], row["outcome"], row["answered_by"]) == ("c", "denied", "user")
+    assert (row["asked_at"], row["answered_at"]) == ("2026-11-29T12:00:00.000Z", "2026-11-29T12:00:00.001Z")
+
+
+def test_unanswered_request_makes_its_session_interrupted(tmp_path: Path) -> None:
+    """The stream is over, so nobody can answer."""
+    asked = event(PermissionRequest, permission_id="p", type="question")
+    with written(tmp_path, numbered(asked)) as tables:
+        assert tables.ask("SELECT status FROM sessions") == [("interrupted",)]
+
+
+def test_repeated_history_adds_nothing(tmp_path: Path) -> None:
+    used = event(Usage, scope="step", input_tokens=10, output_tokens=5, model="m")
+    again = event(Usage, scope="step", input_tokens=10, output_tokens=5, model="m", replay=True)
+    made = (message("hello"), used, message("hello", replay=True), again, call("c", replay=True))
+    with written(tmp_path, numbered(*made)) as tables:
+        assert tables.ask("SELECT text FROM messages") == [("hello",)]
+        assert tables.ask("SELECT sum(input_tokens), sum(output_tokens) FROM usage") == [(10, 5)]
+        assert tables.ask("SELECT events, calls, input_tokens FROM sessions") == [(2, 0, 10)]
+
+
+def test_total_that_includes_steps_counts_once(tmp_path: Path) -> None:
+    made = (
+        event(Usage, scope="step", input_tokens=10, output_tokens=1, model="m"),
+        event(Usage, scope="step", input_tokens=20, output_tokens=2, model="m"),
+        event(Usage, scope="turn", input_tokens=30, output_tokens=3, model="m"),
+    )
+    with written(tmp_path, numbered(*made)) as tables:
+        assert tables.ask("SELECT sum(input_tokens), sum(output_tokens) FROM usage") == [(30, 3)]
+
+
+def test_session_whose_id_arrives_late_has_all_rows(tmp_path: Path) -> None:
+    made = (
+        event(Turn, session="s", state="started", turn="t1"),
+        call("c", session="s", turn="t1"),
+        event(SessionEvent, session="real", state="started", alias="s"),
+        result("c", session="real", turn="t1"),
+        event(Turn, session="real", state="completed", turn="t1"),
+        event(Turn, session="real", state="started", turn="t2"),
+        message("hi", session="real", turn="t2"),
+    )
+    with written(tmp_path, numbered(*made)) as tables:
+        assert tables.ask("SELECT session, turns, calls FROM sessions") == [("real", 2, 1)]
+        assert tables.ask("SELECT session, turn, status FROM calls") == [("real", 1, "completed")]
+        assert tables.ask("SELECT number, state FROM turns") == [(1, "completed"), (2, "started")]
+        assert tables.ask("SELECT turn FROM messages") == [(2,)]
+        assert tables.faults == []
+
+
+def test_session_that_two_sources_have_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "tables.sqlite"
+    said = tabled(path, numbered(message("one")), numbered(message("two", stream="other")))
+
+    assert len(said) == 1
+    assert said[0].startswith("1 event of session session-1 left out, which source-1 has")
+    with Tables(path) as tables:
+        assert tables.ask("SELECT text FROM messages") == [("one",)]
+        assert tables.ask("SELECT kind, source, text FROM notes") == [
+            ("left-out", "source-2", said[0]),
+            ("remark", None, "A remark."),
+        ]
+
+
+def test_gap_is_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "tables.sqlite"
+    database = Database(path, max_text=100, masked=False)
+    source = database.source("session-1", None)
+    source.add_gap(MissingRange(3, 9, is_deleted=True))
+    assert list(source.end()) == []
+    database.finish()
+
+    with Tables(path) as tables:
+        assert tables.ask("SELECT kind, source, first_seq, last_seq, text FROM notes") == [
+            ("gap", "session-1", 3, 9, "Events between 3 and 9 were not kept.")
+        ]
+        assert tables.ask("SELECT value FROM about WHERE key = 'masked'") == [("no",)]
+
+
+def test_long_values_are_cut_and_say_so(tmp_path: Path) -> None:
+    whole = OutputRef(output_id="o", bytes=9_000, lines=1, mime_type="text/plain")
+    made = (
+        message("é" * 80),
+        message("short"),
+        message("cut by its event", outputs={"/text": whole}),
+        call("c", input={"command": "x" * 500, "timeout": 5}),
+        result("c", output={"lines": list(range(500))}),
+    )
+    with written(tmp_path, numbered(*made), max_text=101) as tables:
+        assert tables.ask("SELECT text, text_bytes, text_cut FROM messages ORDER BY seq") == [
+            ("é" * 50, 160, 1),
+            ("short", 5, 0),
+            ("cut by its event", 9_000, 1),
+        ]
+        [row] = tables.rows("calls")
+    assert (row["input_cut"], row["output_cut"]) == (1, 1)
+    assert json.loads(row["input"]) == {"command": "x" * 50, "timeout": 5}
+    assert json.loads(row["output"]).startswith('{"lines":[0,1,2')
+
+
+@pytest.mark.parametrize("most", [2, 10, 100, 1_000])
+def test_cut_json_is_valid_and_within_its_bound(most: int) -> None:
+    value = {"a": 'é"\\' * 100, "b": [{"c": "x" * 100}] * 5}
+    text, is_cut = bounded_json(value, most)
+
+    assert is_cut == (text != json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    assert len(text.encode()) <= most
+    json.loads(text)
+
+
+def test_text_is_cut_between_characters() -> None:
+    assert bounded_text("aé", 2) == ("a", True)
+    assert bounded_text("aé", 3) == ("aé", False)
+
+
+def test_figures_that_no_database_holds_are_the_highest(tmp_path: Path) -> None:
+    with written(tmp_path, numbered(call("c"), result("c", duration_ms=2**63))) as tables:
+        assert tables.ask("SELECT duration_ms FROM calls") == [(2**63 - 1,)]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"), [(NOON + 7, "2026-11-29T12:00:00.007Z"), (-1, "1969-12-31T23:59:59.999Z"), (None, None)]
+)
+def test_times_are_in_utc_to_the_millisecond(milliseconds: int | None, text: str | None) -> None:
+    assert time_of(milliseconds) == text
