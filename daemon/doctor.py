@@ -175,6 +175,7 @@ EXTRAS = {
     "attach": Extra("`tooltap attach`", ("httpx", "websockets")),
     "gateway": Extra("`tooltap gateway`", ("brotli", "httpx")),
     "nats": Extra("a journal on NATS", ("nats", "nkeys")),
+    "parquet": Extra("exports in Parquet", ("duckdb",)),
 }
 
 

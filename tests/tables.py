@@ -9,12 +9,12 @@ from tooltap.daemon.export.tables import TABLES, Table
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "tables.md"
 _HEAD = """# Tables
 
-`tooltap export --format sqlite` writes these tables; `make schema` generates this page from `daemon/export/tables.py`.
-[Export sessions for other programs](../how-to/export.md#tables) has queries.
+`tooltap export --format sqlite` and `--format parquet` write these tables; `make schema` generates this page from
+`daemon/export/tables.py`. [Export sessions for other programs](../how-to/export.md#tables) has queries.
 
-Columns in bold are the key of a row; ids are those of the [events](events.md). Times are texts in UTC, such as
-`2026-11-29T10:46:58.125Z`, which functions of SQLite and DuckDB read. A boolean is 1 or 0. JSON is a text, valid also
-where it is shortened. Empty (`NULL`) means that the value is not known.
+Columns in bold are the key of a row; ids are those of the [events](events.md). Empty (`NULL`) means that the value is
+not known. JSON is a text, valid also where it is shortened. In SQLite, times are texts in UTC, such as
+`2026-11-29T10:46:58.125Z`, which its functions read, and a boolean is 1 or 0. In Parquet, they have types of their own.
 """
 
 

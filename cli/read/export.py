@@ -45,7 +45,7 @@ from tooltap.daemon.formats import counted
 if TYPE_CHECKING:
     from tooltap.daemon.client.asynchronous import Client
     from tooltap.daemon.export.anonymity import Anonymizer
-    from tooltap.daemon.export.source import Bodies, Collection, ExportedBody, Exporter
+    from tooltap.daemon.export.source import Bodies, Collection, ExportedBody, Exporter, SessionWriter
     from tooltap.protocol.events import AnyEvent
 
 MAX_BODY = 1_048_576
@@ -73,7 +73,7 @@ PER_PAGE = 1 << 20
     "form",
     metavar="FORMAT",
     shell_complete=completion.formats,
-    help="Write this format: html, markdown, jsonl, atif, ag-ui, sqlite, or one of another package.",
+    help="Write this format: html, markdown, jsonl, atif, ag-ui, sqlite, parquet, or one of another package.",
 )
 @click.option("--html", "form", flag_value="html", help="Short for --format html.")
 @click.option("--markdown", "form", flag_value="markdown", help="Short for --format markdown.")
@@ -145,9 +145,10 @@ def command(
 ) -> None:
     """Write a session as a page that opens in any browser, or as Markdown.
 
-    FORMAT is html, markdown, jsonl (an event per line), atif, ag-ui, sqlite (tables of all sessions in one file), or
-    one that another package adds. The HTML page needs neither a daemon nor a network, and contains no script. In
-    Markdown, turns are headings, prompts are quotes, and each call is a line with its shortened input and output.
+    FORMAT is html, markdown, jsonl (an event per line), atif, ag-ui, sqlite (tables of all sessions in one file),
+    parquet (a file for each table), or one that another package adds. The HTML page needs neither a daemon nor a
+    network, and contains no script. In Markdown, turns are headings, prompts are quotes, and each call is a line with
+    its shortened input and output.
 
     SESSION is a session's id, the beginning of it, words of its title, or "last". PATH is a recording of an agent's
     lines, or events as "tooltap normalize" prints them ("-" is standard input), or a folder of .jsonl files; reading
@@ -345,13 +346,13 @@ def _write_page(page: _Page, *, options: _Options) -> str | None:
 
 def _write_events(
     page: _Page,
-    begin: Callable[[str], Exporter],
+    begin: Callable[[str], SessionWriter],
     write: Callable[[str], None],
     bodies: Bodies,
     masking: Masking,
     names: Anonymizer | None,
     socket: Path | None,
-) -> Exporter:
+) -> SessionWriter:
     """Write the events of a page, and return its exporter. `begin`: makes it, with the title. Raises
     `click.ClickException`."""
     from tooltap.daemon.export.redaction import masked_title
@@ -429,7 +430,7 @@ def _write_together(
     return 1 if complaints else 0
 
 
-def _source(collection: Collection, page: _Page, names: Anonymizer | None, title: str) -> Exporter:
+def _source(collection: Collection, page: _Page, names: Anonymizer | None, title: str) -> SessionWriter:
     name = page.stream if page.session is None else page.name
     return collection.source(name if names is None else names.text(name), page.session)
 
@@ -549,7 +550,7 @@ class _OutputFile:
                 return
             self._file.write(text.encode())
 
-    def finish(self, page: Exporter, *remarks: str, if_empty: str) -> None:
+    def finish(self, page: SessionWriter, *remarks: str, if_empty: str) -> None:
         """Write the end of the page. `if_empty`: the error message if there is nothing to write."""
         if self._file is None:
             raise click.ClickException(if_empty)
@@ -560,7 +561,7 @@ class _OutputFile:
 
 
 async def _write_session(
-    page: Exporter,
+    page: SessionWriter,
     write: Callable[[str], None],
     session: dict[str, Any],
     socket: Path | None,

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from tooltap.daemon.did_you_mean import similar
+from tooltap.daemon.system.optional_packages import how_to_install
 
 if TYPE_CHECKING:
     from tooltap.daemon.export.source import Collection, Exporter
@@ -23,12 +24,13 @@ BUILTIN = {
     "atif": "atif:Trajectories",
     "ag-ui": "ag_ui:AgUiEvents",
     "sqlite": "sqlite:Database",
+    "parquet": "parquet:ParquetFolder",
 }
 """Name -> `module:Class` in this folder."""
 
 
 class FormatError(Exception):
-    """There is no such format, or its package is broken; the message is one sentence."""
+    """There is no such format, or its package is broken or not installed; the message is one sentence."""
 
 
 def names() -> list[str]:
@@ -51,7 +53,12 @@ def collection_class(name: str) -> type[Collection] | None:
 def _class(name: str) -> type[Any]:
     if name in BUILTIN:
         module, _, attribute = BUILTIN[name].partition(":")
-        return cast("type[Any]", getattr(import_module(f"tooltap.daemon.export.{module}"), attribute))
+        try:
+            return cast("type[Any]", getattr(import_module(f"tooltap.daemon.export.{module}"), attribute))
+        except ModuleNotFoundError as error:
+            if name != "parquet":
+                raise
+            raise FormatError(f"{error.name} is not installed: {how_to_install(name)}") from None
     point = _plugins().get(name)
     if point is None:
         known = similar(name, names()) or names()

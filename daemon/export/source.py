@@ -80,16 +80,8 @@ class MissingRange(NamedTuple):
         return f"{self.words.capitalize()}."
 
 
-class Exporter(Protocol):
-    """A format of exported files. Each method returns the text to write next."""
-
-    ENDING: ClassVar[str]
-    """Of the names of its files, without the dot."""
-    HAS_BODIES: ClassVar[bool]
-    """Whether the file has images and long outputs."""
-
-    def __init__(self, title: str, *, bodies: Bodies) -> None:
-        """`title`: of the session. `bodies`: counts what was too large for the file."""
+class SessionWriter(Protocol):
+    """Writes the events of a session, or of a recording. Each method returns the text to write next."""
 
     def add(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> str:
         """Add an event with a `seq`. `bodies`: the output bodies to which it refers that have room, by output id."""
@@ -99,6 +91,18 @@ class Exporter(Protocol):
 
     def end(self, *remarks: str) -> Iterator[str]:
         """Complete the file, in parts. `remarks`: sentences on it, such as how many secrets are masked."""
+
+
+class Exporter(SessionWriter, Protocol):
+    """A format with a file for each session."""
+
+    ENDING: ClassVar[str]
+    """Of the names of its files, without the dot."""
+    HAS_BODIES: ClassVar[bool]
+    """Whether the file has images and long outputs."""
+
+    def __init__(self, title: str, *, bodies: Bodies) -> None:
+        """`title`: of the session. `bodies`: counts what was too large for the file."""
 
 
 class Collection(Protocol):
@@ -113,10 +117,10 @@ class Collection(Protocol):
         """`path`: of a new file, or of an empty folder, which is put in its place when it is complete. `max_text`:
         maximum bytes of a text, an input or an output. `masked`: whether secrets are masked."""
 
-    def source(self, name: str, stated: Mapping[str, Any] | None) -> Exporter:
+    def source(self, name: str, stated: Mapping[str, Any] | None) -> SessionWriter:
         """Begin the next session of a daemon, or the next recording. `stated`: the session as the daemon describes it.
-        The exporter writes to the collection: its texts are empty, and its `end` yields sentences for the user about
-        what it left out."""
+        What is returned writes to the collection: its texts are empty, and its `end` yields sentences for the user
+        about what it left out."""
 
     def finish(self, *remarks: str) -> None:
         """Complete the file. `remarks`: as in `Exporter.end`."""

@@ -128,7 +128,7 @@ class Database:
 
 
 class Source:
-    """A session of a daemon, or a file, which is written to the database: an `Exporter` whose text is empty.
+    """A session of a daemon, or a file, which is written to the database. Its texts are empty.
 
     `stated`: the session as the daemon describes it.
     """
@@ -208,7 +208,7 @@ class Source:
             **place,
             kind="message" if isinstance(event, Message) else "reasoning",
             role=event.role if isinstance(event, Message) else "assistant",
-            at=time_of(event.ts),
+            said_at=time_of(event.ts),
             text=text,
             text_bytes=len(event.text.encode()) if whole is None else whole.bytes,
             text_cut=is_cut or whole is not None,

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from tests import tables
 from tests.cli.command import here
 from tests.daemon.events import event
 from tests.daemon.export.exporting import Tables, numbered
-from tests.docs.pages import DOCS, blocks_of
+from tests.docs.pages import DOCS, blocks_of, tagged
 from tooltap.protocol.events import (
     Message,
     PermissionRequest,
@@ -26,7 +27,7 @@ from tooltap.protocol.events import (
 )
 
 PAGE = DOCS / "how-to" / "export.md"
-QUERIES = {block.tag: block.text for block in blocks_of(PAGE) if block.language == "sql"}
+QUERIES = {block.tag: block.text for block in blocks_of(PAGE) if block.language == "sql" and block.tag != "parquet"}
 SUNDAY, MONDAY = 1_795_953_600_000, 1_796_040_000_000
 """Noon of 2026-11-29 and of 2026-11-30 (UTC)."""
 MINUTE = 60_000
@@ -125,12 +126,27 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
     folder = tmp_path_factory.mktemp("history")
-    lines = folder / "history.jsonl"
-    events = [event for made in history() for event in numbered(*made.events)]
-    lines.write_bytes(b"".join(encode(one) + b"\n" for one in events))
+    lines = _recorded(folder)
     assert here("export", "--format", "sqlite", lines, "-o", folder / "history.sqlite").returncode == 0
     with Tables(folder / "history.sqlite") as found:
         yield found
+
+
+def _recorded(folder: Path) -> Path:
+    lines = folder / "history.jsonl"
+    events = [event for made in history() for event in numbered(*made.events)]
+    lines.write_bytes(b"".join(encode(one) + b"\n" for one in events))
+    return lines
+
+
+def test_query_of_parquet_gives_what_the_sessions_were_made_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert here("export", "--format", "parquet", _recorded(tmp_path), "-o", tmp_path / "history").returncode == 0
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect() as database:
+        answer = database.execute(tagged(PAGE, "parquet")).fetchall()
+
+    assert answer[:2] == [("Bash", 4, 4_000.0), ("Edit", 3, 40.0)]  # of the call that was denied no time is known
+    assert answer[2:] == [("Read", 1, None)]
 
 
 def test_every_query_has_an_answer() -> None:

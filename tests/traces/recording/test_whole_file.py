@@ -141,6 +141,7 @@ OTHERWISE = {
     "cli/common/printing.py": "the null device",
     "daemon/views/rewriter.py": "texts for one command, in a temporary folder",
     "daemon/export/source.py": "output bodies in a temporary folder",
+    "daemon/export/parquet.py": "rows in a temporary folder",
     "cli/read/export.py": "what a pipe has, in a temporary folder",
     "cli/check/normalize.py": "output bodies grow with the lines, like the standard output beside them",
     "cli/manage/up.py": "a log grows; the null device",
