@@ -58,8 +58,8 @@ _TYPES: dict[Kind, str] = {
 _ORIGINS = ("status", "forkedFrom", "parent", "resumes")
 """What the daemon knows of a session beyond its events."""
 _WHILE_WRITING = """
-CREATE INDEX open_calls ON calls (stream, call_id);
-CREATE INDEX open_permissions ON permissions (stream, permission_id);
+CREATE INDEX open_calls ON calls (session, stream, call_id);
+CREATE INDEX open_permissions ON permissions (session, stream, permission_id);
 """
 
 
@@ -107,9 +107,11 @@ class Database:
 
     # -- for the sources ------------------------------------------------------------------------------------------
 
-    def insert(self, table: str, **values: Any) -> None:
+    def insert(self, table: str, **values: Any) -> int | None:
+        """Insert a row, and return its rowid; None if there is one with this key."""
         names, marks = ", ".join(values), ", ".join("?" * len(values))
-        self.run(f"INSERT INTO {table} ({names}) VALUES ({marks})", *values.values())
+        row = self.run(f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks}) RETURNING rowid", *values.values())
+        return row[0][0] if row else None
 
     def note(self, kind: str, source: str | None, text: str, gap: MissingRange | None = None) -> None:
         self._notes += 1
@@ -142,6 +144,8 @@ class Source:
         """Session -> its turns."""
         self._left_out: Counter[str] = Counter()
         """Session that another source has -> its events here."""
+        self._repeated = 0
+        """Events with the id of another event."""
 
     def add(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> str:
         if event.replay:
@@ -197,13 +201,17 @@ class Source:
             )
             self._db.note("left-out", self._name, sentence)
             yield sentence
+        if self._repeated:
+            sentence = f"{counted(self._repeated, 'event')} of {self._name} left out: others have the same ids"
+            self._db.note("left-out", self._name, sentence)
+            yield sentence
 
     # -- rows of events -------------------------------------------------------------------------------------------
 
     def _add_text(self, event: Message | Reasoning, place: dict[str, Any]) -> None:
         text, is_cut = bounded_text(event.text, self._db.max_text)
         whole = (event.outputs or {}).get("/text")
-        self._db.insert(
+        self._insert(
             "messages",
             **place,
             kind="message" if isinstance(event, Message) else "reasoning",
@@ -217,7 +225,7 @@ class Source:
 
     def _add_call(self, event: ToolCall, place: dict[str, Any]) -> None:
         raw = event.input.get("_happy")
-        self._db.insert(
+        self._insert(
             "calls",
             **place,
             call_id=event.call_id,
@@ -237,40 +245,34 @@ class Source:
         changes = {name: value for name, value in changes.items() if value is not None}
         if event.input is not None:
             changes |= self._payload(event, "input")
-        if changes and (call := self._open_call(event.stream, event.call_id)) is not None:
+        if changes and (call := self._call_of(event, event.call_id)) is not None:
             self._change("calls", call, changes)
 
     def _end_call(self, event: ToolResult, place: dict[str, Any]) -> None:
-        call = self._open_call(event.stream, event.call_id)
-        if call is None:  # the call is among the events that are missing
-            call = event.id
-            self._db.insert(
-                "calls",
-                **place,
-                call_id=event.call_id,
-                parent_call=event.parent,
-                tool=event.name,
-                family=family_of(event.name),
-            )
+        call = self._call_of(event, event.call_id)
+        if call is None:  # it is among the events that are missing
+            family = family_of(event.name)
+            named = {"call_id": event.call_id, "parent_call": event.parent, "tool": event.name, "family": family}
+            if (call := self._insert("calls", **place, **named)) is None:
+                return
         error = event.output.get("errorMessage")
-        ended = time_of(event.ts)
         changes = {
             "status": event.status,
             "error": bounded_text(error, self._db.max_text)[0] if isinstance(error, str) else None,
-            "ended_at": ended,
+            "ended_at": time_of(event.ts),
             "wait_ms": event.wait_ms,
             **self._payload(event, "output"),
         }
         self._change("calls", call, changes)
         self._db.run(
             "UPDATE calls SET duration_ms = coalesce(?, max(0, CAST(round((julianday(ended_at) - julianday(started_at))"
-            " * 86400000) AS INTEGER))) WHERE id = ?",
+            " * 86400000) AS INTEGER))) WHERE rowid = ?",
             event.duration_ms,
             call,
         )
 
     def _ask(self, event: PermissionRequest, place: dict[str, Any]) -> None:
-        self._db.insert(
+        self._insert(
             "permissions",
             **place,
             permission_id=event.permission_id,
@@ -283,7 +285,9 @@ class Source:
 
     def _answer(self, event: PermissionResponse) -> None:
         asked = self._db.run(
-            "SELECT id, call_id FROM permissions WHERE stream = ? AND permission_id = ? ORDER BY seq DESC LIMIT 1",
+            "SELECT rowid, call_id FROM permissions WHERE session = ? AND stream = ? AND permission_id = ?"
+            " ORDER BY seq DESC LIMIT 1",
+            event.session,
             event.stream,
             event.permission_id,
         )
@@ -292,21 +296,29 @@ class Source:
             call_id = call_id or of_call
             answer = {"outcome": event.outcome, "answered_by": event.by, "answered_at": time_of(event.ts)}
             self._change("permissions", permission, answer)
-        if call_id is not None and (call := self._open_call(event.stream, call_id)) is not None:
+        if call_id is not None and (call := self._call_of(event, call_id)) is not None:
             self._change("calls", call, {"permission": event.outcome})
 
-    def _open_call(self, stream: str, call_id: str) -> str | None:
+    def _call_of(self, event: AnyEvent, call_id: str) -> int | None:
         """Return the row of a call: of several, the latest without a result, or else the latest."""
         found = self._db.run(
-            "SELECT id FROM calls WHERE stream = ? AND call_id = ? ORDER BY ended_at IS NOT NULL, seq DESC LIMIT 1",
-            stream,
+            "SELECT rowid FROM calls WHERE session = ? AND stream = ? AND call_id = ?"
+            " ORDER BY ended_at IS NOT NULL, seq DESC LIMIT 1",
+            event.session,
+            event.stream,
             call_id,
         )
         return found[0][0] if found else None
 
-    def _change(self, table: str, row: str, values: Mapping[str, Any]) -> None:
+    def _insert(self, table: str, **values: Any) -> int | None:
+        row = self._db.insert(table, **values)
+        if row is None:
+            self._repeated += 1
+        return row
+
+    def _change(self, table: str, row: int, values: Mapping[str, Any]) -> None:
         names = ", ".join(f"{name} = ?" for name in values)
-        self._db.run(f"UPDATE {table} SET {names} WHERE id = ?", *values.values(), row)
+        self._db.run(f"UPDATE {table} SET {names} WHERE rowid = ?", *values.values(), row)
 
     def _payload(self, event: ToolCall | ToolUpdate | ToolResult, field: str) -> dict[str, Any]:
         text, is_cut = bounded_json(payload_of(event, field, {}), self._db.max_text)
@@ -319,7 +331,7 @@ class Source:
         for table in ("calls", "messages", "permissions"):
             if shift:
                 self._db.run(f"UPDATE {table} SET turn = turn + ? WHERE session = ?", shift, session)
-            self._db.run(f"UPDATE {table} SET session = ? WHERE session = ?", session, alias)
+            self._db.run(f"UPDATE OR REPLACE {table} SET session = ? WHERE session = ?", session, alias)
 
     # -- rows of sessions -----------------------------------------------------------------------------------------
 

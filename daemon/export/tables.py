@@ -117,7 +117,7 @@ TABLES: tuple[Table, ...] = (
     Table(
         "calls",
         "The tool calls, each with its result",
-        ("id",),
+        ("session", "id"),
         (
             Column("id", "text", "Id of the event"),
             _SESSION,
@@ -150,7 +150,7 @@ TABLES: tuple[Table, ...] = (
     Table(
         "messages",
         "What the user and the model said, and the model's reasoning",
-        ("id",),
+        ("session", "id"),
         (
             Column("id", "text", "Id of the event"),
             _SESSION,
@@ -210,7 +210,7 @@ TABLES: tuple[Table, ...] = (
     Table(
         "permissions",
         "What agents asked the user, with the answers",
-        ("id",),
+        ("session", "id"),
         (
             Column("id", "text", "Id of the event"),
             _SESSION,

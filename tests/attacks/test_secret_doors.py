@@ -312,7 +312,7 @@ def test_exports_show_none(served: Masked) -> None:
     """Also of a journal that has them."""
     socket = ("--socket", served.daemon.path)
     wrong: dict[str, list[str]] = {}
-    for form in ("--html", "--markdown"):
+    for form in ("--html", "--markdown", "--format=sqlite"):
         done = here("export", form, SESSION, *socket)
         assert b"[masked " in done.stdout, done
         wrong[form] = kept(revealed(done.stdout) + done.stderr)
@@ -342,7 +342,7 @@ def test_anonymous_files_name_nobody(tmp_path: Path) -> None:
             **{f"page {form}": browser.get(f"{SHARED}/export.{form}?anonymous=yes").body for form in ("html", "md")},
             **{
                 f"{form} {source}": here("export", form, "--anonymous", *words).stdout
-                for form in ("--html", "--markdown")
+                for form in ("--html", "--markdown", "--format=sqlite")
                 for source, words in (("session", (SESSION, "--socket", daemon.path)), ("recording", (recording,)))
             },
         }

@@ -152,6 +152,28 @@ def test_session_that_two_sources_have_counts_once(tmp_path: Path) -> None:
         ]
 
 
+def test_events_with_one_id_are_one_row(tmp_path: Path) -> None:
+    """A file of events may have them twice."""
+    path = tmp_path / "tables.sqlite"
+    events = numbered(message("one"), call("c"))
+    assert tabled(path, [*events, *events]) == ["2 events of source-1 left out: others have the same ids"]
+    with Tables(path) as tables:
+        assert tables.ask("SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM calls)") == [(1, 1)]
+
+
+def test_streams_of_one_name_are_kept_apart_by_session(tmp_path: Path) -> None:
+    """Two files of events, whose recordings had the same name."""
+    path = tmp_path / "tables.sqlite"
+    first = numbered(call("c", session="first"), message("one", session="first"))
+    second = numbered(call("c", session="second"), result("c", session="second"))
+    assert tabled(path, first, second) == []
+    with Tables(path) as tables:
+        assert tables.ask("SELECT session, status FROM calls ORDER BY session") == [
+            ("first", "running"),
+            ("second", "completed"),
+        ]
+
+
 def test_gap_is_a_note(tmp_path: Path) -> None:
     path = tmp_path / "tables.sqlite"
     database = Database(path, max_text=100, masked=False)
