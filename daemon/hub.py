@@ -35,6 +35,7 @@ from typing import NamedTuple, Protocol, cast
 import msgspec
 from anyio.abc import TaskGroup
 
+from tooltap.daemon.export.ag_ui_live import LiveAgUi
 from tooltap.daemon.journal.interface import Committed, Journal, JournalError, StoredEvent
 from tooltap.daemon.show.skins.display import CallTimes, display_body
 from tooltap.daemon.system.logs import faults, get_logger
@@ -368,10 +369,14 @@ _CURSOR = re.compile(r"(?P<journal>.+):(?P<seq>[0-9]{1,19})")
 class Subscriber(Protocol):
     """The interface of the connection to which a subscription writes."""
 
-    writable: bool
-    closed: bool
-    ended: bool
-    bytes_written: int
+    @property
+    def writable(self) -> bool: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def ended(self) -> bool: ...
+    @property
+    def bytes_written(self) -> int: ...
 
     def deliver(self, chunk: Chunk) -> None: ...
     def send(self, frame: DaemonFrame) -> None: ...
@@ -422,7 +427,13 @@ class Subscription:
         self, hub: Hub, connection: Subscriber, frame: Subscribe, *, at_interval: float, read_bytes: int
     ) -> None:
         self.cursor, self._first_gap = _begin(hub, frame.after)
-        self.selection = Selection(frame.filter, frame.partials, frame.as_)
+        self._after, self._as = self.cursor, frame.as_
+        if frame.as_ == "ag-ui":
+            self.selection = Selection(_of_one_session(frame.filter), frame.partials)
+            connection = _AgUiConnection(connection, self.cursor)
+            self.cursor = hub.journal.oldest - 1  # what a run is depends on all before it
+        else:
+            self.selection = Selection(frame.filter, frame.partials, frame.as_)
         self.behind = True
         self.journal_reads = 0
         self.journal_events = 0
@@ -442,7 +453,7 @@ class Subscription:
 
     def start(self) -> None:
         """Confirm the subscription and begin the replay."""
-        self._confirm(self._first_gap)
+        self._confirm(self._after, self._first_gap)
         self._hub.add(self)
         self.fall_behind(self.cursor)
 
@@ -455,7 +466,7 @@ class Subscription:
         self._end = None if self._end is None else self._hub.latest
         self._greeted = False
         self._restarts += 1
-        self._confirm(Gap(from_=1, to=self.cursor, reason="reset"))
+        self._confirm(self.cursor, Gap(from_=1, to=self.cursor, reason="reset"))
         if not self.behind:
             self.fall_behind(self.cursor)
 
@@ -464,11 +475,9 @@ class Subscription:
         if not self.behind:
             self.fall_behind(self._hub.latest)
 
-    def _confirm(self, gap: Gap | None) -> None:
+    def _confirm(self, after: int, gap: Gap | None) -> None:
         hub, journal = self._hub, self._hub.journal
-        self._connection.send(
-            Subscribed(after=self.cursor, journal=journal.id, oldest=journal.oldest, latest=hub.latest)
-        )
+        self._connection.send(Subscribed(after=after, journal=journal.id, oldest=journal.oldest, latest=hub.latest))
         if gap is not None:
             self._connection.send(gap)
 
@@ -482,7 +491,7 @@ class Subscription:
             "behind": self.behind,
             "filter": msgspec.to_builtins(self.selection.filter),
             "partials": self.selection.partials,
-            "as": self.selection.as_,
+            "as": self._as,
             "bytesWritten": self._connection.bytes_written,
             "journalReads": self.journal_reads,
             "journalEvents": self.journal_events,
@@ -607,6 +616,62 @@ class Subscription:
             self._written_at = self._loop.time()
             idle = 0
         self._timer = self._loop.call_later(self._at_interval - idle, self._tick)
+
+
+class _AgUiConnection:
+    """Stands between a subscription and its connection, and writes AG-UI events instead of events. They depend on what
+    this subscriber has got, so they are not shared as lines are."""
+
+    def __init__(self, connection: Subscriber, after: int) -> None:
+        self._connection = connection
+        self._after = after
+        self._session = LiveAgUi(after)
+
+    @property
+    def writable(self) -> bool:
+        return self._connection.writable
+
+    @property
+    def closed(self) -> bool:
+        return self._connection.closed
+
+    @property
+    def ended(self) -> bool:
+        return self._connection.ended
+
+    @property
+    def bytes_written(self) -> int:
+        return self._connection.bytes_written
+
+    def deliver(self, chunk: Chunk) -> None:
+        self._write(self._session.read(chunk.events, chunk.seqs), chunk.upto)
+
+    def send(self, frame: DaemonFrame) -> None:
+        if isinstance(frame, Gap):
+            self._write(self._session.gap(frame).encode(), frame.to)
+            self._after = 0 if frame.reason == "reset" else self._after
+        elif isinstance(frame, Live):
+            self._write(self._session.begin().encode(), frame.seq)
+        elif isinstance(frame, At) and frame.seq < self._after:
+            return  # reads what the client has
+        self._connection.send(frame)
+
+    def _write(self, lines: bytes, upto: int) -> None:
+        if lines:
+            self._connection.deliver(Chunk(lines, upto, (), ()))
+
+    async def drain(self) -> None:
+        await self._connection.drain()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _of_one_session(wanted: Filter) -> Filter:
+    """Return a filter if it is one that AG-UI events can be made of. Raises `FrameError`."""
+    if wanted.session is None or len(wanted.session) != 1 or wanted != Filter(session=wanted.session):
+        raise FrameError("bad-frame", 'subscribe: with "as": "ag-ui", `filter` names one session and nothing else')
+    return wanted
 
 
 def _lines(events: list[StoredEvent], as_: Form, times: CallTimes) -> bytes:

@@ -61,6 +61,7 @@ __all__ = [
     "Reply",
     "Subscribe",
     "Subscribed",
+    "SubscribedForm",
     "Suspended",
     "ToAgent",
     "Welcome",
@@ -453,6 +454,7 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
 }
 
 Form: TypeAlias = Literal["events", "display"]
+SubscribedForm: TypeAlias = Literal["events", "display", "ag-ui"]
 PROMPT_LENGTH: Final = 131_072
 """Characters of a publisher's prompt. Linux takes no longer argument."""
 
@@ -467,8 +469,9 @@ class Subscribe(ClientStruct, kw_only=True, tag="subscribe"):
     """Whether to send partials, which have no `seq` and may be dropped."""
     follow: bool = True
     """If false, the connection ends where the journal ended when the subscription started."""
-    as_: Form = msgspec.field(default="events", name="as")
-    """`display` for display events: what a user interface shows of the events."""
+    as_: SubscribedForm = msgspec.field(default="events", name="as")
+    """`display` for display events: what a user interface shows of the events. `ag-ui` for the events of the AG-UI
+    protocol 1.0: `filter` names one session and nothing else, and an `at` frame follows the events of each event."""
 
 
 class Ingest(ClientStruct, kw_only=True, tag="ingest"):

@@ -1,4 +1,5 @@
-"""Exports a session as events of the AG-UI protocol 1.0, one on a line, as an agent's backend would have streamed them.
+"""A session as events of the AG-UI protocol 1.0, one on a line: `AgUiRuns`, of which `AgUiEvents` makes exported files,
+and `ag_ui_live.py` what subscribers get.
 
 A turn is a run, and the session a thread. A permission that the agent asks for ends the run with an interrupt; the
 answer to it begins the next run, which names the one before. What a run leaves open is closed before its end, and what
@@ -42,13 +43,10 @@ _NAMES = {
 """Of tokens: AG-UI's -> ours."""
 
 
-class AgUiEvents:
-    ENDING: ClassVar = "jsonl"
-    HAS_BODIES: ClassVar = True
+class AgUiRuns:
+    """The runs of one session, and the lines that are to be written next."""
 
-    def __init__(self, title: str, *, bodies: Bodies) -> None:
-        self._title = title
-        self._bodies = bodies
+    def __init__(self) -> None:
         self._thread = ""
         self._run: str | None = None
         self._runs = 0
@@ -63,31 +61,14 @@ class AgUiEvents:
         self._usage: list[dict[str, Any]] = []
         self._lines: list[str] = []
         self._gaps: list[str] = []
+        """Sentences on what is missing before the first event."""
 
-    def add(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> str:
-        """Add an event and return the lines to write next."""
-        if event.replay:
-            return ""
-        self._thread = self._thread or event.session
-        self._note(event, bodies)
-        return self._taken()
-
-    def add_gap(self, gap: MissingRange) -> str:
+    def _add_gap(self, sentence: str) -> None:
         if not self._thread:
-            self._gaps.append(gap.sentence)
-            return ""
+            self._gaps.append(sentence)
+            return
         self._begin(None)
-        self._say("CUSTOM", None, name="gap", value=gap.sentence)
-        return self._taken()
-
-    def end(self, *remarks: str) -> Iterator[str]:
-        """Yield the end of the last run, with the remarks."""
-        self._begin(None)
-        left_out = [f"{self._bodies.left_out:,} images or long outputs left out."] if self._bodies.left_out else []
-        for remark in (*remarks, *left_out):
-            self._say("CUSTOM", None, name="remark", value=remark)
-        self._finish(None, {"type": "success"})
-        yield self._taken()
+        self._say("CUSTOM", None, name="gap", value=sentence)
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -109,11 +90,8 @@ class AgUiEvents:
                 else:
                     more = {"result": {"state": event.state}} if event.state == "cancelled" else {}
                     self._finish(event, {"type": "success"}, **more)
-            case Message():
-                self._text("TEXT_MESSAGE", event, whole_text(event, "/text", event.text, bodies), role=event.role)
-            case Reasoning():
-                text = whole_text(event, "/text", event.text, bodies)
-                self._text("REASONING_MESSAGE", event, text, role="reasoning")
+            case Message() | Reasoning():
+                self._text(event, whole_text(event, "/text", event.text, bodies))
             case ToolCall():
                 self._begin(event)
                 named = {"toolCallId": event.call_id}
@@ -144,18 +122,30 @@ class AgUiEvents:
             case _:
                 pass
 
-    def _text(self, kind: str, event: Message | Reasoning, text: str, *, role: str) -> None:
+    def _text(self, event: Message | Reasoning, text: str) -> None:
         self._begin(event)
-        if not text:
-            return
-        is_reasoning = isinstance(event, Reasoning)
-        if is_reasoning:
-            self._say("REASONING_START", event, messageId=event.id)
-        self._say(f"{kind}_START", event, messageId=event.id, role=role)
-        self._say(f"{kind}_CONTENT", event, messageId=event.id, delta=text)
-        self._say(f"{kind}_END", event, messageId=event.id)
-        if is_reasoning:
-            self._say("REASONING_END", event, messageId=event.id)
+        if text:
+            self._open_text(event, event.id)
+            self._add_text(event, event.id, text)
+            self._end_text(event, event.id)
+
+    def _open_text(self, event: Message | Reasoning, message_id: str) -> None:
+        if isinstance(event, Reasoning):
+            self._say("REASONING_START", event, messageId=message_id)
+            self._say("REASONING_MESSAGE_START", event, messageId=message_id, role="reasoning")
+        else:
+            self._say("TEXT_MESSAGE_START", event, messageId=message_id, role=event.role)
+
+    def _add_text(self, event: Message | Reasoning, message_id: str, text: str) -> None:
+        kind = "REASONING_MESSAGE" if isinstance(event, Reasoning) else "TEXT_MESSAGE"
+        self._say(f"{kind}_CONTENT", event, messageId=message_id, delta=text)
+
+    def _end_text(self, event: Message | Reasoning, message_id: str) -> None:
+        if isinstance(event, Reasoning):
+            self._say("REASONING_MESSAGE_END", event, messageId=message_id)
+            self._say("REASONING_END", event, messageId=message_id)
+        else:
+            self._say("TEXT_MESSAGE_END", event, messageId=message_id)
 
     def _ask(self, event: PermissionRequest) -> None:
         """End the run with what the agent asks."""
@@ -197,9 +187,12 @@ class AgUiEvents:
         self._before = None
         self._say("RUN_STARTED", event, threadId=self._thread, runId=self._run, protocolVersion=VERSION, **parent)
         if self._runs == 1:
-            self._say("CUSTOM", None, name="title", value=self._title)
-            for sentence in self._gaps:
-                self._say("CUSTOM", None, name="gap", value=sentence)
+            self._begin_session()
+
+    def _begin_session(self) -> None:
+        """Say what is known before the first event; the first run has begun."""
+        for sentence in self._gaps:
+            self._say("CUSTOM", None, name="gap", value=sentence)
 
     def _finish(self, event: AnyEvent | None, outcome: dict[str, Any], **more: Any) -> None:
         if self._run is None:
@@ -263,6 +256,43 @@ class AgUiEvents:
     def _taken(self) -> str:
         lines, self._lines = self._lines, []
         return "".join(lines)
+
+
+class AgUiEvents(AgUiRuns):
+    """An exported file: as an agent's backend would have streamed the session."""
+
+    ENDING: ClassVar = "jsonl"
+    HAS_BODIES: ClassVar = True
+
+    def __init__(self, title: str, *, bodies: Bodies) -> None:
+        super().__init__()
+        self._title = title
+        self._bodies = bodies
+
+    def add(self, event: AnyEvent, bodies: Mapping[str, ExportedBody]) -> str:
+        """Add an event and return the lines to write next."""
+        if event.replay:
+            return ""
+        self._thread = self._thread or event.session
+        self._note(event, bodies)
+        return self._taken()
+
+    def add_gap(self, gap: MissingRange) -> str:
+        self._add_gap(gap.sentence)
+        return self._taken()
+
+    def end(self, *remarks: str) -> Iterator[str]:
+        """Yield the end of the last run, with the remarks."""
+        self._begin(None)
+        left_out = [f"{self._bodies.left_out:,} images or long outputs left out."] if self._bodies.left_out else []
+        for remark in (*remarks, *left_out):
+            self._say("CUSTOM", None, name="remark", value=remark)
+        self._finish(None, {"type": "success"})
+        yield self._taken()
+
+    def _begin_session(self) -> None:
+        self._say("CUSTOM", None, name="title", value=self._title)
+        super()._begin_session()
 
 
 def _json(value: Any) -> str:

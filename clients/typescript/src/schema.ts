@@ -1260,8 +1260,11 @@ export interface Subscribe extends ClientStruct {
   partials?: boolean;
   /** If false, the connection ends where the journal ended when the subscription started. */
   follow?: boolean;
-  /** `display` for display events: what a user interface shows of the events. */
-  as?: "display" | "events";
+  /**
+   * `display` for display events: what a user interface shows of the events. `ag-ui` for the events of the AG-UI
+   * protocol 1.0: `filter` names one session and nothing else, and an `at` frame follows the events of each event.
+   */
+  as?: "ag-ui" | "display" | "events";
 }
 
 /** Starts a stream: everything after this frame is its lines. */
