@@ -132,6 +132,7 @@ PAGES: dict[str, list[str] | str] = {
     "/api/waiting": ["/api/waiting"],
     "/api/usage": ["/api/usage"],
     "/api/events": ["/api/events?after=start&limit=1000", "/api/events?after=start&limit=1000&as=display"],
+    "/api/ag-ui/{session:any}": LIVE,
     "/api/events/{seq}": ["/api/events/5", "/api/events/5?view=raw"],
     "/api/outputs/{output_id:path}": ["/api/outputs/OUTPUT", "/api/outputs/OUTPUT?format=json"],
     "/api/stats": ["/api/stats"],
@@ -268,10 +269,12 @@ def test_live_readers_get_none(tmp_path: Path) -> None:
         wire.until("ack")
         targets = ("/api/events?partials=1&after=start", "/live?after=start", "/live?session=live&after=start")
         readers = {target: stack.enter_context(browser.stream(target)) for target in targets}
+        ag_ui = stack.enter_context(browser.stream("/api/ag-ui/live"))
         socket = daemon.subscribe(after="now", partials=True)
         socket.until("live")
         for reader in readers.values():
             reader.until("live")
+        readers["/api/ag-ui/live"] = ag_ui
         for number, fake in enumerate(FAKES):
             wire.write(b"".join(map(tapped, (*delta(number, fake.text), request(number, fake.text)))))
         wire.write(tapped({"type": "assistant", "session_id": "live", "message": spoken(last)}))

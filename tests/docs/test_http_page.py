@@ -87,7 +87,7 @@ def test_commands_print_as_shown(tag: str, command: str, printed: str, variables
 def test_endpoints_are_described() -> None:
     titles = " ".join(re.findall(r"^## .*", PAGE.read_text(), re.MULTILINE))
 
-    assert {name.lower() for name in re.findall(r"`(/[\w/.]+)`", titles)} == {
+    assert {name.lower() for name in re.findall(r"`(/[\w/.-]+)`", titles)} == {
         re.sub(r"\{(?:output_)?(\w+)(?::\w+)?\}", r"\1", route.path)
         for route in [*routes(cast(Services, None), cast(Logins, None), str)]
     }

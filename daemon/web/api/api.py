@@ -21,8 +21,8 @@ from tooltap.daemon.sessions.listing import RUNNING, SessionFilter
 from tooltap.daemon.show.skins.display import CallTimes, display_body
 from tooltap.daemon.web.api.metrics import CONTENT_TYPE, exposition
 from tooltap.daemon.web.api.outputs import open_output
-from tooltap.daemon.web.http.endpoints import ENDPOINTS, EventsQuery, FilesQuery, JsonOutput
-from tooltap.daemon.web.http.feed import EventStream, messages
+from tooltap.daemon.web.http.endpoints import ENDPOINTS, AgUiQuery, EventsQuery, FilesQuery, JsonOutput
+from tooltap.daemon.web.http.feed import EventStream, ag_ui_heartbeat, ag_ui_messages, messages
 from tooltap.daemon.web.http.guard import LOGIN
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.openapi import document
@@ -127,6 +127,17 @@ class _Api:
             before = _before(query.before)
             page = await page_before(self._services.journal, before, query.filter, query.as_, query.limit)
         return Response(page, media_type="application/json", headers={"Vary": "Accept"})
+
+    async def ag_ui(self, request: Request) -> ASGIApp:
+        query = _query(request, AgUiQuery)
+        session = request.path_params["session"]
+        if not await self._services.journal.sessions(limit=1, wanted=SessionFilter(session=(session,))):
+            raise WebError(404, "not-found", f"there is no session {session[:100]!r}")
+        after = request.headers.get("last-event-id") or query.after or "start"
+        frame = Subscribe(
+            after=cursor_of(after), filter=Filter(session=(session,)), partials=query.partials, as_="ag-ui"
+        )
+        return EventStream(self._services.feeds, frame, ag_ui_messages, heartbeat=ag_ui_heartbeat)
 
     async def event(self, request: Request) -> Response:
         return await self._ask(_query(request, EventRequest, id=None, seq=request.path_params["seq"]))

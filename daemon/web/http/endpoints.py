@@ -52,6 +52,13 @@ class EventsQuery(Filtered, kw_only=True, frozen=True, omit_defaults=True):
     """Only for server-sent events: also the text of messages that are being written."""
 
 
+class AgUiQuery(msgspec.Struct, kw_only=True, omit_defaults=True):
+    after: str | None = None
+    """Cursor, as in a subscription. Default: `start`."""
+    partials: bool = True
+    """Whether a text is sent while the model writes it."""
+
+
 class FilesQuery(msgspec.Struct, omit_defaults=True):
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)] | None = None
     """One file, with its diffs."""
@@ -73,11 +80,11 @@ class Endpoint(NamedTuple):
     """What the query says, less what the path says."""
     body: type[msgspec.Struct] | None = None
     """The JSON object that is sent."""
-    result: Schema | type[msgspec.Struct] = {"type": "object"}  # noqa: RUF012
-    """The JSON object that is answered."""
+    result: Schema | type[msgspec.Struct] | None = {"type": "object"}  # noqa: RUF012
+    """The JSON object that is answered; None if `other` is all there is."""
     method: str = "GET"
     other: str | None = None
-    """Another MIME type of the answer, which may be asked for, or stands for JSON where there is no `result`."""
+    """Another MIME type of the answer."""
 
 
 def _object(**properties: Schema) -> Schema:
@@ -155,6 +162,14 @@ ENDPOINTS = (
         result=_PAGE,
         other=STREAM,
     ),
+    Endpoint(
+        "ag_ui",
+        "/api/ag-ui/{session:any}",
+        "A session as server-sent events of the AG-UI protocol 1.0: what was, and then what comes.",
+        AgUiQuery,
+        result=None,
+        other=STREAM,
+    ),
     Endpoint("event", "/api/events/{seq}", "One event, whole.", EventRequest, result=EventResult),
     Endpoint(
         "output",
@@ -177,5 +192,5 @@ ENDPOINTS = (
     Endpoint("end_login", "/api/logins/{login}", "Log a browser out.", method="DELETE"),
     Endpoint("description", "/api/openapi.json", "This description."),
     Endpoint("health", "/healthz", "Whether the daemon can store events.", result=_object(status={"enum": ["ok"]})),
-    Endpoint("metrics", "/metrics", "The statistics for Prometheus.", other="text/plain"),
+    Endpoint("metrics", "/metrics", "The statistics for Prometheus.", result=None, other="text/plain"),
 )

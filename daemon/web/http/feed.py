@@ -19,6 +19,7 @@ from math import inf
 from typing import NamedTuple
 
 import anyio
+import msgspec
 from starlette.types import Receive, Scope, Send
 
 from tooltap.daemon.hub import AT_INTERVAL, SUBSCRIBER_BYTES, Chunk, Hub, Subscription
@@ -187,12 +188,14 @@ class EventStream:
         frame: Subscribe,
         translate: Callable[[Arrived], Awaitable[bytes]],
         regular: Callable[[], Awaitable[bytes]] | None = None,
+        heartbeat: Callable[[], bytes] | None = None,
     ) -> None:
         self._feeds = feeds
         self._period = inf if regular is None else REGULAR_PERIOD
         self._regular = regular
         self._frame = frame
         self._translate = translate
+        self._heartbeat = heartbeat or _heartbeat
 
     @classmethod
     def of_state(cls, feeds: Feeds, regular: Callable[[], Awaitable[bytes]]) -> EventStream:
@@ -223,7 +226,7 @@ class EventStream:
             body = b"" if arrived is None else await self._translate(arrived)
             body += b"" if self._regular is None else await self._regular()
             if anyio.current_time() >= due:
-                body += _heartbeat()
+                body += self._heartbeat()
                 due = anyio.current_time() + HEARTBEAT
             if body:
                 await _send(send, body)
@@ -267,6 +270,29 @@ def _message(line: bytes) -> bytes:
     if isinstance(frame, ErrorFrame):  # in a browser an `error` event means that the connection ended
         return b"event: problem\ndata: %b\n\n" % line
     return b"event: %b\ndata: %b\n\n" % (_name(frame), line)
+
+
+async def ag_ui_messages(arrived: Arrived) -> bytes:
+    """Convert lines of AG-UI events to messages. AG-UI's client reads all data as events, so a frame has none: a cursor
+    becomes the `id` of the message before it, or of one without data."""
+    found: list[bytes] = []
+    for line in arrived.data.splitlines():
+        if not line.startswith(b'{"op":'):
+            found.append(b"data: %b\n\n" % line)
+            continue
+        frame = decode_daemon_frame(line)
+        if isinstance(frame, Live | At):
+            before = found.pop() if found else b"\n"
+            found.append(b"id: %d\n%b" % (frame.seq, before))
+        elif isinstance(frame, ErrorFrame):
+            error = {"type": "RUN_ERROR", "message": frame.message, "code": frame.code}
+            found.append(b"data: %b\n\n" % msgspec.json.encode(error))
+    return b"".join(found)
+
+
+def ag_ui_heartbeat() -> bytes:
+    """Make a heartbeat that is no event: a comment."""
+    return b": heartbeat\n\n"
 
 
 def _name(frame: object) -> bytes:

@@ -123,10 +123,9 @@ def _without(schema: Schema, keys: tuple[str, ...]) -> Schema:
 
 def _content(endpoint: Endpoint) -> Schema:
     result = endpoint.result
-    schema = result if isinstance(result, dict) else {"$ref": f"{REF}{result.__name__}"}
     content: Schema = {}
-    if endpoint.other is None or endpoint.query is not None:
-        content[JSON] = {"schema": schema}
+    if result is not None:
+        content[JSON] = {"schema": result if isinstance(result, dict) else {"$ref": f"{REF}{result.__name__}"}}
     if endpoint.other is not None:
         content[endpoint.other] = {"schema": {"type": "string"} if endpoint.other != STREAM else {}}
     return content
