@@ -162,8 +162,12 @@ class AgUiRuns:
         if metadata := {name: value for name, value in asked.items() if value is not None}:
             interrupt["metadata"] = metadata
         run, turn = self._run, self._turn
-        self._finish(event, {"type": "interrupt", "interrupts": [interrupt]})
+        self._finish(event, {"type": "interrupt", "interrupts": self._interrupts(interrupt)})
         self._before, self._turn = run, turn
+
+    def _interrupts(self, interrupt: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return what the end of a run asks."""
+        return [interrupt]
 
     def _add_usage(self, usage: dict[str, Any]) -> None:
         """Add tokens to those of the run, by model."""

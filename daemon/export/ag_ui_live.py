@@ -22,6 +22,7 @@ from tooltap.protocol.events import (
     AnyEvent,
     Message,
     Notice,
+    PermissionResponse,
     Reasoning,
     SessionEvent,
     ToolCall,
@@ -34,6 +35,8 @@ from tooltap.protocol.frames import At, Gap, encode_frame
 
 STREAMED_TEXTS = 256
 """Maximum texts that are sent while they are written; others come whole."""
+INTERRUPTS = 100
+"""Maximum questions without an answer that the end of a run repeats."""
 RESET = "The journal was replaced by another one, which follows from its oldest event."
 
 _Text: TypeAlias = Message | Reasoning
@@ -83,6 +86,8 @@ class LiveAgUi(AgUiRuns):
         self._beginnings: dict[str, str] = {}
         """The lines that began the run and its running subagents, by the subagent's id in the run."""
         self._streamed: dict[_Key, _Streamed] = {}
+        self._asked: dict[str, dict[str, Any]] = {}
+        """Interrupts of the turn that have no answer yet, by their ids."""
 
     def read(self, events: Sequence[Produced | StoredEvent], seqs: Sequence[int | None]) -> bytes:
         """Return the lines of events and partials, after each event with lines an `at` frame, as its cursor."""
@@ -143,6 +148,10 @@ class LiveAgUi(AgUiRuns):
                 self._add_partial(event)
             return
         was_running = self._run is not None
+        if isinstance(event, PermissionResponse):
+            self._asked.pop(event.permission_id, None)
+        elif isinstance(event, Turn) and event.agent is None and not event.provisional:
+            self._asked.clear()
         super()._note(event, bodies)
         if isinstance(event, SessionEvent) and event.title is not None:
             self._begin(event)
@@ -153,6 +162,13 @@ class LiveAgUi(AgUiRuns):
         is_remark = isinstance(event, Notice | Unparsed | SessionEvent) and not was_running and self._turn is None
         if is_remark or (isinstance(event, SessionEvent) and event.state == "ended"):
             self._finish(event, {"type": "success"})
+
+    def _interrupts(self, interrupt: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return all that has no answer: AG-UI's client answers what the last run asks, and no other."""
+        self._asked[interrupt["id"]] = interrupt
+        if len(self._asked) > INTERRUPTS:
+            del self._asked[next(iter(self._asked))]
+        return [*self._asked.values()]
 
     def _refer(self, event: _Text | ToolCall | ToolResult, **named: str) -> None:
         """Say where the whole of what was cut in the event is."""

@@ -6,9 +6,9 @@ import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 
-import { HttpAgent, type AgentSubscriber, type BaseEvent } from "@ag-ui/client";
+import { HttpAgent, type AgentSubscriber, type BaseEvent, type RunAgentInput } from "@ag-ui/client";
 
-import { stats } from "../src/web.js";
+import { sessions, stats } from "../src/web.js";
 import { Daemon } from "./daemon.js";
 import { CALL } from "./items.js";
 
@@ -18,9 +18,12 @@ before(async () => (await daemon.withWeb()).begin());
 
 after(() => daemon.close());
 
-/** Reads a session that others drive. */
+/** Reads a session that others drive, and answers what its agent asks. */
 class Watching extends HttpAgent {
-  protected override requestInit(): RequestInit {
+  protected override requestInit(input: RunAgentInput): RequestInit {
+    if (input.resume) {
+      return super.requestInit(input);
+    }
     return { method: "GET", headers: this.headers, signal: this.abortController.signal };
   }
 }
@@ -60,6 +63,45 @@ class Agent {
     this.socket.destroy();
     await once(this.socket, "close");
   }
+}
+
+const ASKED = {
+  toolCall: { toolCallId: "c1", title: "rm -r build", kind: "execute", rawInput: { command: "rm -r build" } },
+  options: [{ optionId: "yes", name: "Allow", kind: "allow_once" }],
+  sessionId: "asked",
+};
+const UPDATE = { sessionUpdate: "agent_message_chunk", content: { type: "text", text: "Removed." } };
+
+/** Publishes an ACP agent that asks once, passes on what it is told, and then ends its turn. Gives what it was told. */
+async function ask(): Promise<unknown> {
+  const socket = connect({ path: daemon.path });
+  const tap = (dir: "in" | "out", line: string) => socket.write(JSON.stringify({ dir, line }) + "\n");
+  const say = (dir: "in" | "out", line: object) => tap(dir, JSON.stringify({ jsonrpc: "2.0", ...line }));
+  const frame = { op: "ingest", stream: "asked", framing: "tapped", dialect: "acp", toAgent: true };
+  socket.write(JSON.stringify(frame) + "\n");
+  say("in", { id: 1, method: "session/new", params: { cwd: "/w" } });
+  say("out", { id: 1, result: { sessionId: "asked" } });
+  const prompt = [{ type: "text", text: "Clean up." }];
+  say("in", { id: 2, method: "session/prompt", params: { sessionId: "asked", prompt } });
+  say("out", { id: 101, method: "session/request_permission", params: ASKED });
+  for await (const line of createInterface({ input: socket })) {
+    const frame = JSON.parse(line);
+    if (frame.op === "to-agent") {
+      tap("in", frame.payload.line);
+      socket.write(JSON.stringify({ op: "to-agent", id: frame.id }) + "\n");
+      say("out", { method: "session/update", params: { sessionId: "asked", update: UPDATE } });
+      say("out", { id: 2, result: { stopReason: "end_turn" } });
+      socket.end();
+      return JSON.parse(frame.payload.line).result;
+    }
+  }
+  throw new Error("not told");
+}
+
+/** Waits until the daemon has the session. */
+async function has(session: string): Promise<void> {
+  const gateway = { url: daemon.url!, token: daemon.token };
+  while (!(await sessions(gateway)).sessions.some((one) => one.session === session)) {}
 }
 
 function watching(session: string): Watching {
@@ -132,4 +174,19 @@ test("a client that comes late gets all that was, with its calls", async () => {
   assert.equal(kinds[0], "RUN_STARTED");
   const [called] = agent.messages.flatMap((one) => (one.role === "assistant" ? one.toolCalls ?? [] : []));
   assert.deepEqual(JSON.parse(called!.function.arguments), { command: "exit 3" });
+});
+
+test("what the agent asks is an interrupt, and resuming answers it", async () => {
+  const told = ask();
+  await has("asked");
+  const agent = watching("asked");
+  await run(agent, (event) => event.type === "RUN_FINISHED");
+  const [interrupt] = agent.pendingInterrupts;
+
+  assert.equal(interrupt!.message, "rm -r build");
+  await agent.runAgent({ resume: [{ interruptId: interrupt!.id, status: "resolved", payload: { outcome: "allowed" } }] });
+
+  assert.deepEqual(await told, { outcome: { outcome: "selected", optionId: "yes" } });
+  assert.deepEqual(agent.pendingInterrupts, []);
+  assert.equal(agent.messages.at(-1)?.content, "Removed.");
 });

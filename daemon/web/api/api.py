@@ -19,10 +19,11 @@ from starlette.types import ASGIApp
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.sessions.listing import RUNNING, SessionFilter
 from tooltap.daemon.show.skins.display import CallTimes, display_body
+from tooltap.daemon.web.api.ag_ui import read_run, tellings
 from tooltap.daemon.web.api.metrics import CONTENT_TYPE, exposition
 from tooltap.daemon.web.api.outputs import open_output
-from tooltap.daemon.web.http.endpoints import ENDPOINTS, AgUiQuery, EventsQuery, FilesQuery, JsonOutput
-from tooltap.daemon.web.http.feed import EventStream, ag_ui_heartbeat, ag_ui_messages, messages
+from tooltap.daemon.web.http.endpoints import ENDPOINTS, AgUiQuery, EventsQuery, FilesQuery, JsonOutput, RunAgentInput
+from tooltap.daemon.web.http.feed import AgUiRun, EventStream, ag_ui_heartbeat, ag_ui_messages, messages
 from tooltap.daemon.web.http.guard import LOGIN
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.openapi import document
@@ -37,7 +38,7 @@ from tooltap.daemon.web.http.requests import (
     status_of,
 )
 from tooltap.daemon.web.http.services import Services
-from tooltap.protocol.events import with_seq
+from tooltap.protocol.events import PermissionRequest, decode, with_seq
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import (
     AnswerRequest,
@@ -130,14 +131,50 @@ class _Api:
 
     async def ag_ui(self, request: Request) -> ASGIApp:
         query = _query(request, AgUiQuery)
-        session = request.path_params["session"]
+        session = await self._known_session(request)
+        after = request.headers.get("last-event-id") or query.after or "start"
+        frame = _ag_ui(session, cursor_of(after), query.partials)
+        return EventStream(self._services.feeds, frame, ag_ui_messages, heartbeat=ag_ui_heartbeat)
+
+    async def ag_ui_run(self, request: Request) -> ASGIApp:
+        _query(request, Nothing)
+        _check_type(request)
+        given = read_run(await request.body())
+        session = await self._known_session(request)
+        after = await self._asked_at(session, given) if given.resume else self._services.hub.latest
+        for told in tellings(session, given):
+            told.by = self._teller(request, told.by)
+            reply = await self._services.requests.reply_to(told)
+            # Another answer was first: the client gets the run that has followed it.
+            if reply.error is not None and reply.error.code != "already-answered":
+                return error_response(status_of(reply.error.code), reply.error.code, reply.error.message)
+        run = AgUiRun()
+        frame = _ag_ui(session, after, True)
+        return EventStream(
+            self._services.feeds, frame, run.messages, heartbeat=ag_ui_heartbeat, is_over=lambda: run.is_over
+        )
+
+    async def _asked_at(self, session: str, given: RunAgentInput) -> int:
+        """Return the `seq` of the last of the questions that are answered, after which the client has seen nothing."""
+        journal = self._services.journal
+        answered = {one.get("interruptId") for one in given.resume}
+        wanted = Filter(session=(session,), kind=("permission-request",))
+        found, reached = 0, journal.oldest - 1
+        while reached < journal.latest:
+            events, reached = await journal.read(reached, wanted)
+            for one in events:
+                asked = decode(one.body)
+                if isinstance(asked, PermissionRequest) and asked.permission_id in answered and not asked.replay:
+                    found = one.seq
+        if not found:
+            raise WebError(404, "not-found", "the session has asked nothing with the id of one of these interrupts")
+        return found
+
+    async def _known_session(self, request: Request) -> str:
+        session: str = request.path_params["session"]
         if not await self._services.journal.sessions(limit=1, wanted=SessionFilter(session=(session,))):
             raise WebError(404, "not-found", f"there is no session {session[:100]!r}")
-        after = request.headers.get("last-event-id") or query.after or "start"
-        frame = Subscribe(
-            after=cursor_of(after), filter=Filter(session=(session,)), partials=query.partials, as_="ag-ui"
-        )
-        return EventStream(self._services.feeds, frame, ag_ui_messages, heartbeat=ag_ui_heartbeat)
+        return session
 
     async def event(self, request: Request) -> Response:
         return await self._ask(_query(request, EventRequest, id=None, seq=request.path_params["seq"]))
@@ -187,12 +224,14 @@ class _Api:
     async def _tell(self, request: Request, kind: type[AnswerRequest | SendRequest | InterruptRequest]) -> Response:
         """Tell an agent something. Who does is known of a browser; a program says it in `by`."""
         _query(request, Nothing)
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise WebError(415, "bad-body", "the body is a JSON object, with `Content-Type: application/json`")
+        _check_type(request)
         told = parse_body(await request.body(), kind, id=None)
-        login = request.scope[LOGIN]
-        told.by = f"{told.by or 'a program'}, over HTTP" if login is None else self._logins.words(login)
+        told.by = self._teller(request, told.by)
         return await self._ask(told)
+
+    def _teller(self, request: Request, by: str | None) -> str:
+        login = request.scope[LOGIN]
+        return f"{by or 'a program'}, over HTTP" if login is None else self._logins.words(login)
 
     async def _ask(self, request: ClientRequest) -> Response:
         reply = await self._services.requests.reply_to(request)
@@ -203,6 +242,15 @@ class _Api:
 
 def _query(request: Request, kind: type[T], **more: Any) -> T:
     return parse_query(request.scope["query_string"], kind, **more)
+
+
+def _check_type(request: Request) -> None:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise WebError(415, "bad-body", "the body is a JSON object, with `Content-Type: application/json`")
+
+
+def _ag_ui(session: str, after: str | int, partials: bool) -> Subscribe:
+    return Subscribe(after=after, filter=Filter(session=(session,)), partials=partials, as_="ag-ui")
 
 
 def _wants_stream(request: Request) -> bool:

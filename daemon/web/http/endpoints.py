@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -57,6 +57,15 @@ class AgUiQuery(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Cursor, as in a subscription. Default: `start`."""
     partials: bool = True
     """Whether a text is sent while the model writes it."""
+
+
+class RunAgentInput(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What AG-UI's clients send to run an agent; its other keys have no effect."""
+
+    resume: tuple[dict[str, Any], ...] = ()
+    """Answers to interrupts: each `{interruptId, status, payload?}`. If there are any, no message is sent."""
+    messages: tuple[dict[str, Any], ...] = ()
+    """The last one is sent to the agent, and is the user's."""
 
 
 class FilesQuery(msgspec.Struct, omit_defaults=True):
@@ -168,6 +177,15 @@ ENDPOINTS = (
         "A session as server-sent events of the AG-UI protocol 1.0: what was, and then what comes.",
         AgUiQuery,
         result=None,
+        other=STREAM,
+    ),
+    Endpoint(
+        "ag_ui_run",
+        "/api/ag-ui/{session:any}",
+        "Answer or prompt an agent as AG-UI's clients do, and get the run that follows.",
+        body=RunAgentInput,
+        result=None,
+        method="POST",
         other=STREAM,
     ),
     Endpoint("event", "/api/events/{seq}", "One event, whole.", EventRequest, result=EventResult),

@@ -179,8 +179,8 @@ HEADERS = [
 
 
 class EventStream:
-    """An endless response. `translate` converts what arrives to messages; `regular`, called every second, returns
-    other messages that are due. Both must do slow work in a thread."""
+    """An endless response, unless `is_over` says that it has ended. `translate` converts what arrives to messages;
+    `regular`, called every second, returns other messages that are due. Both must do slow work in a thread."""
 
     def __init__(
         self,
@@ -189,6 +189,7 @@ class EventStream:
         translate: Callable[[Arrived], Awaitable[bytes]],
         regular: Callable[[], Awaitable[bytes]] | None = None,
         heartbeat: Callable[[], bytes] | None = None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._feeds = feeds
         self._period = inf if regular is None else REGULAR_PERIOD
@@ -196,6 +197,7 @@ class EventStream:
         self._frame = frame
         self._translate = translate
         self._heartbeat = heartbeat or _heartbeat
+        self._is_over = is_over
 
     @classmethod
     def of_state(cls, feeds: Feeds, regular: Callable[[], Awaitable[bytes]]) -> EventStream:
@@ -230,6 +232,8 @@ class EventStream:
                 due = anyio.current_time() + HEARTBEAT
             if body:
                 await _send(send, body)
+            if self._is_over():
+                return
 
 
 async def _nothing(_: Arrived) -> bytes:
@@ -288,6 +292,40 @@ async def ag_ui_messages(arrived: Arrived) -> bytes:
             error = {"type": "RUN_ERROR", "message": frame.message, "code": frame.code}
             found.append(b"data: %b\n\n" % msgspec.json.encode(error))
     return b"".join(found)
+
+
+class AgUiRun:
+    """Converts the lines of AG-UI events to messages until the end of the run that AG-UI's client has asked for. What
+    the user says is left out, because the client has it."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._has_content = False
+        """Whether the run has more than notices, which may have a run of their own."""
+        self._of_user: set[str] = set()
+
+    async def messages(self, arrived: Arrived) -> bytes:
+        kept = [line for line in arrived.data.splitlines() if self._keeps(line)]
+        return await ag_ui_messages(Arrived(b"\n".join(kept)))
+
+    def _keeps(self, line: bytes) -> bool:
+        if self.is_over or line.startswith(b'{"op":'):
+            return not self.is_over
+        event = msgspec.json.decode(line)
+        kind, message_id = event["type"], event.get("messageId", "")
+        if kind == "TEXT_MESSAGE_START" and event["role"] == "user":
+            self._of_user.add(message_id)
+        if kind.startswith("TEXT_MESSAGE_") and message_id in self._of_user:
+            if kind == "TEXT_MESSAGE_END":
+                self._of_user.discard(message_id)
+            return False
+        if kind in ("RUN_FINISHED", "RUN_ERROR"):
+            is_asking = event.get("outcome", {}).get("type") == "interrupt"
+            self.is_over = self._has_content or is_asking or kind == "RUN_ERROR"
+            self._has_content = False
+        elif kind not in ("RUN_STARTED", "CUSTOM"):
+            self._has_content = True
+        return True
 
 
 def ag_ui_heartbeat() -> bytes:

@@ -50,10 +50,14 @@ ENTER, SIGN = "/login", "/pass"
 TELLING = ("/api/answer", "/api/send", "/api/interrupt")
 """Addresses that tell an agent something. A browser proves its origin to them by the page's secret alone: a signature,
 which is in an address, does not suffice."""
+RUNNING = "/api/ag-ui/"
+"""Beginning of addresses that tell an agent something if the method is `POST`, likewise."""
 SECRET_HEADER = "tooltap-page"
 LOGIN = "tooltap.login"
 """Key of the scope: the login of the browser that asks; None if a program does, with the token."""
 FORM_BYTES = 65_536
+HISTORY_BYTES = 16_777_216
+"""Maximum size of a request that repeats a whole conversation, as AG-UI's clients do."""
 TELLING_BYTES = 1_048_576
 """Maximum size of a request that is passed on to an agent, in bytes."""
 PATIENCE = 60.0
@@ -125,7 +129,8 @@ class Guard:
             return await self._refused(scope, headers)
         path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
         target, query, given = split_signature(path, query)
-        is_telling = scope["path"] in TELLING
+        is_running = scope["path"].startswith(RUNNING) and scope["method"] == "POST"
+        is_telling = is_running or scope["path"] in TELLING
         login = self._login_of(headers, target, "" if is_telling else given)
         is_entering = scope["path"] == ENTER and scope["method"] == "POST"
         is_open = is_entering or scope["path"] in OPEN_PATHS or scope["path"].startswith(OPEN_FOLDER)
@@ -133,6 +138,7 @@ class Guard:
             return await self._refused(scope, headers)
         if scope["method"] == "POST":
             most, what = (TELLING_BYTES, "request") if is_telling else (FORM_BYTES, "form")
+            most = HISTORY_BYTES if is_running else most
             try:
                 with anyio.fail_after(self._patience):
                     body = await _body(receive, most)

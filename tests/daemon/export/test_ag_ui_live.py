@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from tests.daemon.events import call, event, message, result
 from tests.daemon.export.test_atif import RECORDINGS
-from tooltap.daemon.export.ag_ui_live import LiveAgUi
+from tooltap.daemon.export.ag_ui_live import INTERRUPTS, STREAMED_TEXTS, LiveAgUi
 from tooltap.normalizers.core.items import Context, Produced
 from tooltap.normalizers.stream.normalizer import StreamNormalizer
 from tooltap.normalizers.wire.framing import Splitter
@@ -277,3 +277,27 @@ def test_call_and_its_result_are_whole() -> None:
     got = read(call("c", input={"command": "ls"}), result("c", output={"stdout": "a"}))
 
     assert kinds(got)[1:] == ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT"]
+
+
+def asks(permission_id: str) -> Produced:
+    return event(PermissionRequest, permission_id=permission_id, type="permission")
+
+
+def interrupts(got: list[dict[str, Any]]) -> list[list[str]]:
+    ended = [one["outcome"] for one in got if one["type"] == "RUN_FINISHED"]
+    return [[asked["id"] for asked in one["interrupts"]] for one in ended if one["type"] == "interrupt"]
+
+
+def test_end_of_a_run_asks_all_that_has_no_answer() -> None:
+    answered = event(PermissionResponse, permission_id="a", outcome="allowed")
+    got = read(turn("started"), asks("a"), asks("b"), answered, asks("c"), turn("completed"), asks("d"))
+
+    assert interrupts(got) == [["a"], ["a", "b"], ["b", "c"], ["d"]]
+
+
+def test_questions_and_texts_without_an_end_are_bounded() -> None:
+    got = read(*(asks(str(number)) for number in range(INTERRUPTS + 10)))
+    begun = read(*(partial("x", id=f"p{n}", message_id=f"m{n}") for n in range(STREAMED_TEXTS + 10)))
+
+    assert max(map(len, interrupts(got))) == INTERRUPTS
+    assert kinds(begun).count("TEXT_MESSAGE_START") == STREAMED_TEXTS

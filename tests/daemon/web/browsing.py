@@ -84,10 +84,12 @@ class Browser:
         given = self.get("/pass", headers, method="POST", body=target.encode()).body.decode()
         return f"{target}{'&' if '?' in target else '?'}pass={given}"
 
-    def stream(self, target: str, headers: dict[str, str] | None = None) -> Stream:
+    def stream(
+        self, target: str, headers: dict[str, str] | None = None, *, method: str = "GET", body: bytes | None = None
+    ) -> Stream:
         """Open a stream of server-sent events."""
         connection = HTTPConnection(self.host, self.port, timeout=TIMEOUT)
-        response = self._ask(connection, target, {"Accept": "text/event-stream", **(headers or {})}, "GET", None)
+        response = self._ask(connection, target, {"Accept": "text/event-stream", **(headers or {})}, method, body)
         return Stream(connection, response)
 
     def connect(self) -> socket.socket:
