@@ -650,10 +650,10 @@ class _AgUiConnection:
         if isinstance(frame, Gap):
             self._write(self._session.gap(frame).encode(), frame.to)
             self._after = 0 if frame.reason == "reset" else self._after
-        elif isinstance(frame, Live):
-            self._write(self._session.begin().encode(), frame.seq)
-        elif isinstance(frame, At) and frame.seq < self._after:
-            return  # reads what the client has
+        elif isinstance(frame, Live | At):
+            self._write(self._session.reach(frame.seq).encode(), frame.seq)
+            if isinstance(frame, At) and frame.seq < self._after:
+                return  # reads what the client has
         self._connection.send(frame)
 
     def _write(self, lines: bytes, upto: int) -> None:

@@ -81,6 +81,10 @@ class LiveAgUi(AgUiRuns):
     def __init__(self, after: int) -> None:
         super().__init__()
         self._after = after
+        self._reached = 0
+        """`seq` up to which the session was read, as far as it is known."""
+        self._missing: list[str] = []
+        """Sentences on what is missing, until what happened before is read."""
         self._has_begun = False
         """Whether the subscriber has got the beginning of the run that was going on."""
         self._beginnings: dict[str, str] = {}
@@ -93,39 +97,57 @@ class LiveAgUi(AgUiRuns):
         """Return the lines of events and partials, after each event with lines an `at` frame, as its cursor."""
         parts: list[bytes] = []
         for one, seq in zip(events, seqs, strict=True):
-            if seq is not None and seq <= self._after:
-                self._read_one(one.body)
-                continue
-            begun = self.begin()
+            if seq is not None:
+                self._reached = max(self._reached, seq)
+                if seq <= self._after:
+                    self._read_one(one.body)
+                    continue
+            elif self._reached < self._after:
+                continue  # a partial of what the subscriber has: the journal may be ahead of the hub for a moment
+            begun = self._begin_again()
             if lines := begun + self._read_one(one.body):
                 parts.append(lines.encode())
                 if seq is not None:
                     parts.append(encode_frame(At(seq=seq)))
         return b"".join(parts)
 
-    def begin(self) -> str:
-        """Return the lines that begin the run that is going on, the first time that there is something to send."""
-        if self._has_begun:
-            return ""
-        self._has_begun = True
-        return "".join(self._beginnings.values())
+    def reach(self, seq: int) -> str:
+        """Note that everything up to a `seq` was read. Return the lines that begin the run that is going on, if nothing
+        was sent before."""
+        self._reached = max(self._reached, seq)
+        return "" if self._reached < self._after else self._begin_again()
 
     def gap(self, gap: Gap) -> str:
         """Return the lines that say which events are missing."""
-        if gap.reason != "reset" and gap.to <= self._after:
-            return ""
-        begun = self.begin()
         if gap.reason == "reset":
+            begun = self._begin_again() if self._reached >= self._after else ""
             self._finish(None, {"type": "success"})
-            self._after, self._before, self._turn, sentence = 0, None, None, RESET
+            lines = self._taken() if self._has_begun else ""
+            self._lines, self._beginnings = [], {}
+            self._after, self._reached, self._before, self._turn = 0, 0, None, None
             self._streamed.clear()
-        else:
-            sentence = MissingRange(gap.from_, gap.to, is_deleted=gap.reason == "retention").sentence
+            return begun + lines + self._say_missing(RESET)
+        sentence = MissingRange(gap.from_, gap.to, is_deleted=gap.reason == "retention").sentence
+        if gap.to <= self._after:
+            return ""
+        if self._reached < self._after:
+            self._missing.append(sentence)
+            return ""
+        return self._begin_again() + self._say_missing(sentence)
+
+    def _begin_again(self) -> str:
+        if self._has_begun:
+            return ""
+        self._has_begun = True
+        missing, self._missing = self._missing, []
+        return "".join([*self._beginnings.values(), *map(self._say_missing, missing)])
+
+    def _say_missing(self, sentence: str) -> str:
         was_running = self._run is not None
         self._add_gap(sentence)
         if not was_running:
             self._finish(None, {"type": "success"})
-        return begun + self._taken()
+        return self._taken()
 
     def _read_one(self, body: bytes) -> str:
         try:

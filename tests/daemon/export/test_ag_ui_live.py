@@ -301,3 +301,33 @@ def test_questions_and_texts_without_an_end_are_bounded() -> None:
 
     assert max(map(len, interrupts(got))) == INTERRUPTS
     assert kinds(begun).count("TEXT_MESSAGE_START") == STREAMED_TEXTS
+
+
+def test_partials_of_what_the_subscriber_has_are_not_sent() -> None:
+    """Its cursor may be ahead of what the daemon has published."""
+    late = Read(after=2)
+    got = late.read(turn("started"), partial("Hel"), message("Hello"), turn("completed"), message("More."))
+
+    check_order(got)
+    assert texts(got) == ["More."]
+
+
+def test_subscriber_that_is_not_there_yet_gets_no_beginning() -> None:
+    late = Read(after=3)
+    late.read(turn("started"), message("Hello"))
+
+    assert late.live.reach(2) == ""
+    assert kinds([json.loads(line) for line in late.live.reach(3).splitlines()]) == ["RUN_STARTED"]
+
+
+def test_gap_after_the_cursor_is_said_when_what_came_before_is_read() -> None:
+    """A session that is pinned has events before those that are missing."""
+    late = Read(after=2)
+    said = late.live.gap(Gap(from_=3, to=5, reason="retention"))
+    late.read(turn("started"), message("Hello"))
+    late.seq = 5
+    got = late.read(message("More."))
+
+    check_order(got)
+    assert said == ""
+    assert customs(got, "gap") == ["Events between 3 and 5 were not kept."]
