@@ -298,7 +298,7 @@ def _ntfy(message: bytes) -> tuple[bytes, dict[str, str]]:
         headers["Click"] = said["link"]
     if said["reason"] == "waiting":
         headers["Priority"] = "high"
-    return said["text"].encode(), headers
+    return one_line(said["text"], TEXT).encode(), headers
 
 
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
@@ -306,8 +306,9 @@ _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 def _slack(message: bytes) -> tuple[bytes, dict[str, str]]:
     """As https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks has it."""
-    said = {key: str(value).translate(_ESCAPED) for key, value in msgspec.json.decode(message).items()}
-    lines = [f"*{said['title']}*", said["text"], f"<{said['link']}>" if "link" in said else ""]
+    said = msgspec.json.decode(message)
+    title, text = (one_line(said[key], TEXT).translate(_ESCAPED) for key in ("title", "text"))
+    lines = [f"*{title}*", text, f"<{said['link'].translate(_ESCAPED)}>" if "link" in said else ""]
     body = {"text": "\n".join(line for line in lines if line)}
     return msgspec.json.encode(body), {"Content-Type": "application/json"}
 

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from email.header import decode_header, make_header
 from pathlib import Path
 from typing import Any
 
@@ -97,15 +98,26 @@ def test_words_of_a_command_are_taken(command: list[str]) -> None:
 def test_webhook_has_one_request_and_our_headers(tmp_path: Path, form: str) -> None:
     with server() as (url, received):
         with called(tmp_path, url=url, format=form, secret="key"):
-            body, headers = received.get(timeout=30)
+            headers = received.get(timeout=30).headers
         assert received.empty()
     assert {name.lower() for name in headers} <= {
         *("host", "content-length", "content-type", "accept-encoding", "connection", "user-agent"),
         *("x-tooltap-signature", "title", "click", "priority"),
     }
     assert not ACTING & set("".join(headers.values()))
-    if form == "slack":
-        text = json.loads(body)["text"]
-        assert "<!channel>" not in text
     if form == "ntfy":
         assert headers["Priority"] == "high"
+
+
+@pytest.mark.parametrize("form", ["ntfy", "slack"])
+def test_what_a_person_reads_of_a_webhook_is_a_title_and_a_line(tmp_path: Path, form: str) -> None:
+    with server() as (url, received), called(tmp_path, url=url, format=form):
+        body, headers = received.get(timeout=30)
+    title = str(make_header(decode_header(headers["Title"]))) if form == "ntfy" else ""
+    lines = [title, body.decode()] if form == "ntfy" else json.loads(body)["text"].split("\n")
+
+    assert len(lines) == 2
+    assert "X-Injected" in lines[1], "the attack is not there"
+    assert not ACTING & set("".join(lines))
+    if form == "slack":
+        assert "<!channel>" not in "".join(lines)

@@ -1,10 +1,13 @@
 """An agent asks for a permission, and its question, options, tool and folder take over whatever shows what waits: the
-terminal of `tooltap waiting`, that of `tooltap answers test`, the terminal's title, or the page.
+terminal of `tooltap waiting`, that of `tooltap answers test` or `tooltap watch`, the terminal's title, the page, or a
+notification of the browser.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +16,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.attacks.test_notices import ACTING as CONTROLS
+from tests.cli.command import COMMAND, environment, start
 from tests.cli.hostile.runs import into_a_pipe, on_a_terminal
+from tests.cli.screen import started
 from tests.daemon.events import commit, event
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, browsed
@@ -72,6 +77,35 @@ def test_question_of_an_agent_acts_on_no_reader_of_a_command(what: str, is_termi
     assert "real" in printed, "the attack is not there"
     assert ACTING & set(printed) <= {"\n", "\t"}
     assert [one for one in printed.splitlines() if one.strip().startswith(("forged", "$(touch"))] == []
+
+
+def test_question_of_an_agent_acts_on_nobody_who_watches_a_terminal(asked: Asked) -> None:
+    words = [*COMMAND, "watch", "--socket", str(asked.daemon.path), "--after", "0"]
+    with started(words, environment(TERM="xterm-256color"), size=(24, 500)) as screen:
+        screen.until(b"\n")
+        os.kill(screen.pid, signal.SIGINT)
+        screen.end()
+    [bell, printed] = COLOUR.sub("", screen.shown.decode().replace("^C", "").replace("\r\n", "\n")).split("\a")
+
+    assert "forged" in printed, "the attack is not there"
+    assert (bell, ACTING & set(printed), printed.count("\n")) == ("", {"\n"}, 1)
+
+
+def test_question_of_an_agent_acts_on_no_program_that_reads_watch(asked: Asked) -> None:
+    with start("watch", "--socket", asked.daemon.path, "--after", "0") as watch:
+        fields = watch.line().decode().removesuffix("\n").split("\t")
+
+    assert "forged" in fields[-1], "the attack is not there"
+    assert len(fields) == 4
+    assert not ACTING & set("".join(fields))
+
+
+def test_question_of_an_agent_acts_on_no_notification_of_a_browser(asked: Asked) -> None:
+    with asked.browser.stream("/waiting/live?after=now") as stream:
+        [told] = stream.until("waits")[-1].json["asks"]
+
+    assert "forged" in told["about"], "the attack is not there"
+    assert not ACTING & set(told["who"] + told["what"] + told["about"])
 
 
 def test_question_of_an_agent_acts_on_no_reader_of_the_page(asked: Asked) -> None:

@@ -24,10 +24,10 @@ from starlette.types import ASGIApp
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import ProjectNames, name_of
 from tooltap.daemon.show.asking import Choice, Field, asked, asked_by_call, choices_of, fields_of, what_it_wants
-from tooltap.daemon.show.blocks import RenderContext, brief
+from tooltap.daemon.show.blocks import BRIEF, RenderContext
 from tooltap.daemon.show.markup import body_html, product
 from tooltap.daemon.show.skins.display import display_of
-from tooltap.daemon.system.sanitize import visible
+from tooltap.daemon.system.sanitize import one_line, visible
 from tooltap.daemon.web.http.feed import EventStream, message
 from tooltap.daemon.web.http.requests import WebError, status_of
 from tooltap.daemon.web.http.services import Services
@@ -227,7 +227,7 @@ def waits_message(waiting: Sequence[Waiting]) -> str:
             "id": visible(_key(one)),
             "who": product(one.provider),
             "what": visible(what_it_wants(one)),
-            "about": visible(brief(one.call_title or one.preview or _name(one))),
+            "about": one_line(one.call_title or one.preview or _name(one), BRIEF),
             "url": session_url(one.session),
         }
         for one in waiting
