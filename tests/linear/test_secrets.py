@@ -18,7 +18,7 @@ WHOLE = os.environ.get("TOOLTAP_LINEAR") == "whole"
 SIZES = (250_000, 1_000_000) if WHOLE else (25_000, 100_000)
 EACH = 1 if WHOLE else 100
 """Of so many literals one is tried."""
-AFTER = ("", " ", "=", '="', '": "', ": a1", "\\", "KEY KEY-KEY ", '=\\"a1b2c3d4')
+AFTER = ("", " ", "=", '="', '": "', ": a1", "\\", "KEY KEY-KEY ", '=\\"a1b2c3d4', ', a = "b", ')
 
 
 def _written(literal: Literal) -> str:

@@ -113,7 +113,33 @@ _OPENING = re.compile(rb"(\\{0,15})([\"'`])")
 _BARE = re.compile(rb"[^\s\"'`\\,;&<>(){}\[\]|=]{4,4096}={0,3}")
 _CODE = re.compile(rb"[A-Za-z_$][A-Za-z0-9_]*(?:(?:\.|::|->)[A-Za-z_][A-Za-z0-9_]*)+")
 _WORDS = re.compile(rb"[a-z]+(?:[_-][a-z]+)*\d?|[A-Z]+(?:_[A-Z]+)*|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*")
+_NAME_WORD = (
+    rb"(?:(?:[a-z]{1,20}+|[A-Z]{1,20}+)\d{0,4}+|[a-z]*+(?:[A-Z]++[a-z]{2,}+)++[A-Z]*+|(?<=_)\d{1,3}+|\{\w{0,16}+\})"
+    rb"(?![A-Za-z0-9])"
+)
+_NAME = re.compile(rb"_{0,2}+" + _NAME_WORD + rb"(?:(?:[_./\\]{1,8}+|::|-(?=[a-z{]))" + _NAME_WORD + rb")*+")
+"""What code calls something: words with a few digits at their ends, alone (`ucontext64`) or joined to an identifier, a
+dotted name or a path (`rc2_key_st`, `python.xml.parser`)."""
+_ALIKE = re.compile(
+    rb"[a-z]++(?:_[a-z]++)++,[a-z]++(?:_[a-z]++)++|[A-Z]++(?:_[A-Z]++)++,[A-Z]++(?:_[A-Z]++)++"
+    rb"|(?:[a-z]++|[A-Z]++[a-z]++)(?:[A-Z]++[a-z]++)++,(?:[a-z]++|[A-Z]++[a-z]++)(?:[A-Z]++[a-z]++)++"
+)
+"""Two identifiers of several words, written in the same style."""
+_ITEM = re.compile(rb"--?[A-Za-z][A-Za-z0-9-]*+|[A-Za-z][A-Za-z0-9-]*+(?:\.[A-Za-z0-9-]++)*+:\d{1,5}+")
+"""An option, or a host with its port."""
 _BACKWARDS = re.compile(rb"[A-Za-z0-9_.-]*")
+_NAMES_BEFORE = re.compile(
+    rb"[@$]{0,2}+(?:[ ]{0,2}+,[ ]{0,2}+[A-Za-z0-9_.@$]{1,40}+){0,5}+"
+    rb"(?=[ \t]{0,8}+(?:\Z|[\r\n\\\"'`;:{}])|[ \t]{1,8}+[A-Za-z])"
+)
+"""Names with which a statement begins, read from their end: `user, ` in `user, password = "a", "b"`."""
+_NAMES_AFTER = re.compile(
+    rb"(?:[ ]{0,2}+,[ ]{0,2}+[@$]{0,2}+[A-Za-z_][A-Za-z0-9_.]{0,40}+){1,5}+[ ]{0,2}+:?=(?!=)[ ]{0,2}+"
+)
+_BEFORE_NAME = (b",", b" ", b"@", b"$")
+MAX_NAMES_BEFORE = 120
+_VALUE_OF_ROW = re.compile(rb"[^\s\"'`\\,;&<>(){}\[\]|=]{1,100}+")
+_COMMA = re.compile(rb"[ ]{0,2}+,[ ]{0,2}+")
 _NOT_SECRET = tuple(
     b"public primary foreign cache page next continuation pagination idempotency sort partition csrf_field csrffield "
     b"cancellation stop end begin special pad unk eos bos input output max total num count old".split()
@@ -164,21 +190,31 @@ def named(literal: bytes) -> Look:
         if rest is None or _SUFFIX.fullmatch(rest[1]):
             return None
         sign = _SIGN.match(text, rest.end(), end)
-        if sign is None:
+        if sign is None and text[rest.end() : rest.end() + 1] != b",":
             return None
         before = _BACKWARDS.match(text[max(0, start - 40) : start][::-1])
         prefix = b"" if before is None else before[0][::-1]
         if prefix.rstrip(b"_.-").lower().endswith(_NOT_SECRET):
             return None
+        begin = start - len(prefix)
+        name = text[begin : rest.end()]
+        if sign is None:
+            place = _place_in_row(text, begin, rest.end(), end, True)
+            return None if place is None else _value(text, place, end, Named(name, kind, strong, True, False, None))
+        place = None
+        if sign["sign"] in (b"=", b":=") and text[begin - 1 : begin] in _BEFORE_NAME:
+            place = _place_in_row(text, begin, sign.end(), end, False)
         is_option = prefix.startswith(b"-")  # which has its value after a blank
         sure = is_option if not sign["sign"] else sign["sign"] not in (b",", b">")
-        is_variable = sign["sign"] == b"=" and (prefix + text[start : rest.end()]).isupper()
-        return _value(text, sign.end(), end, Named(kind, strong, sure, is_variable, sign["quote"]))
+        is_variable = sign["sign"] == b"=" and name.isupper()
+        place = sign.end() if place is None else place
+        return _value(text, place, end, Named(name, kind, strong, sure, is_variable, sign["quote"]))
 
     return look
 
 
 class Named(NamedTuple):
+    name: bytes
     kind: str
     strong: bool
     """Whether the name alone is proof of a secret (`password`); other values must look random."""
@@ -197,7 +233,7 @@ def _value(text: bytes, start: int, end: int, named: Named) -> Span | None:
         if closing is None:
             return None
         value = text[opening.end() : closing]
-        hides = _hides(value, named.strong) and (named.sure or _mixed(value))
+        hides = _hides(value, named.strong) and (named.sure or (_mixed(value) and not _is_next(value, named.name)))
         return (opening.end(), closing, named.kind) if hides else None
     if named.strong and named.sure and (groups := _FOUR_GROUPS.match(text, start, end)):
         return start, groups.end(), named.kind
@@ -209,6 +245,45 @@ def _value(text: bytes, start: int, end: int, named: Named) -> Span | None:
         return None
     whole = _BARE.match(text, start, end)
     return start, start + len((whole or bare).group().rstrip(b".:")), named.kind
+
+
+def _place_in_row(text: bytes, name: int, place: int, end: int, names_follow: bool) -> int | None:
+    """Return where the value of a name begins if a row of values is assigned to a row of names: the value that has the
+    same position as the name. None if they are no such rows.
+
+    `name`: where the name begins. `place`: where it ends, if other names follow, or else where the values begin.
+    """
+    if names_follow:
+        after = _NAMES_AFTER.match(text, place, end)
+        if after is None:
+            return None
+        place = after.end()
+    before = _NAMES_BEFORE.match(text[max(0, name - MAX_NAMES_BEFORE) : name][::-1])
+    position = 0 if before is None else before[0].count(b",")
+    if before is None or not (position or names_follow):
+        return None
+    if text[place : place + 1] in (b"(", b"["):
+        place += 1
+    found = place
+    for passed in range(max(position, 1)):
+        opening = _OPENING.match(text, place, end)
+        if opening is None:
+            value = _VALUE_OF_ROW.match(text, place, end)
+            closing = None if value is None else value.end()
+        elif (closing := _closing(text, opening, end)) is not None:
+            closing += len(opening[0])
+        comma = None if closing is None else _COMMA.match(text, closing, end)
+        if comma is None:
+            return None
+        place = comma.end()
+        if passed < position:
+            found = place
+    return found
+
+
+def _is_next(value: bytes, name: bytes) -> bool:
+    """Whether the string after a name and a comma is no value of it, but the next item of the same list."""
+    return _ITEM.fullmatch(value) is not None or _ALIKE.fullmatch(b"%b,%b" % (name, value)) is not None
 
 
 def _is_bare_secret(value: bytes, after: bytes, named: Named) -> bool:
@@ -253,6 +328,8 @@ def _closing(text: bytes, opening: re.Match[bytes], end: int) -> int | None:
 def _hides(value: bytes, strong: bool) -> bool:
     if not strong and (len(value) < MIN_WEAK or _WORDS.fullmatch(value[:MAX_JUDGED_NAMED])):
         return False  # the cheapest question first: most values are words
+    if not strong and len(value) <= MAX_JUDGED_NAMED and _NAME.fullmatch(value):
+        return False
     if is_placeholder(value):
         return False
     value = value[:MAX_JUDGED_NAMED]
@@ -626,7 +703,7 @@ OWN: tuple[tuple[str, tuple[bytes, ...], bytes], ...] = (
         + _RUN
         + rb"{0,40}?[0-9=])"
         + _RUN
-        + rb"{8,4096})",
+        + rb"{8,4096}+)(?![(\[])",
     ),
     (
         "cookie",

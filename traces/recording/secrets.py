@@ -101,14 +101,14 @@ def find_secrets(text: bytes, ends: Sequence[int] | None = None) -> list[Span]:
     found: list[Span] = []
     unread: dict[int, list[int]] = {}
     """Start of a dense line -> its end, and the places that were not looked up because its budget is exhausted."""
-    begin, end, until, looks = 0, -1, 0, 0.0
+    begin, end, since, until, looks = 0, -1, 0, 0, 0.0
     for start, number in find(text):
         if start > end:
             line = 0 if ends is None else bisect_right(ends, start)
             begin = ends[line - 1] + 1 if ends is not None and line else 0
             end = len(text) if ends is None else ends[line]
             looks = LOOKS + (end - begin) * LOOKS_PER_BYTE
-        if start < until:
+        if since <= start < until:
             continue  # it is within what is masked
         if looks <= 0:
             unread.setdefault(begin, [end]).append(start)
@@ -119,7 +119,7 @@ def find_secrets(text: bytes, ends: Sequence[int] | None = None) -> list[Span]:
             span = (begin, *span[1:]) if begin < start else None
         if span is not None and not text.startswith(MASK, span[0]) and not begins_in_escape(text, span[0]):
             found.append(span)
-            until = span[1]
+            since, until, _ = span
         else:
             looks -= rule.weight
     for begin, (end, *places) in unread.items():

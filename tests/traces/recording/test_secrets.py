@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -151,6 +152,58 @@ def test_harmless_text_is_not_masked(harmless: str) -> None:
         assert mask_secrets(line) is line
 
 
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        # names in a row
+        "words = ['DES_KEY', 'PKCS12_BAG_AND_ATTRIBUTES', 'GOST_KEY', '__linux_sigset64_t', 'DH_KEY', 'mutex3264']",
+        "all = ['LDAPPasswordStore', 'LDAPPasswordStoreWithoutReferrals', 'reset_password', 'notify_owner_of_change']",
+        "['CHANGE_PASSWORD', 'JOURNAL_WITH_BIG_CHUNKS_OF_DATA', 'checkPasswordNow', 'validateAddressOfOwner']",
+        # an option or an address after a name
+        "run(['tool', '--in', 'leaf.passwd.key', '-des3', '--to', 'x.passwd.key', '--sha512'])",
+        "split(('joe', 'password', 'mail-1.example.com:2525')) or ('passwd', 'host2:587')",
+        # names as values
+        "DES_KEY = des3_key_st; session_key: 'app2.web.sax_parser'",
+        "base_key = 'Software\\\\Vendor\\\\Product\\\\{}.{name}'",
+        "authorization = codecs.encode64(authorization), {'Authorization': hashlib.sha256[0]}",
+        "def load(self, mode='r', *rest, pwd=None, **options): pass",
+    ],
+)
+def test_names_beside_the_name_of_a_secret_are_not_masked(harmless: str) -> None:
+    for line in (harmless.encode(), json.dumps({"text": harmless}).encode()):
+        assert mask_secrets(line) is line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'user, password = "road", «runner7»',
+        'password, user = «runner7», "road"',
+        "name, host, secret = ('road', 'h1', «runner7»)",
+        'self.host, self.password, self.port = "h1", «runner7», 22',
+        '@user, @password = "road", «runner7»',
+        'user, password := nil, «runner7»',
+        'local user, api_key = "road", «f3a9c2e17b40d85e»',
+        'api_key, password = «f3a9c2e17b40d85e», «runner7»',
+        # of a call, the value that stands at the name
+        'connect(user, password=«runner7», "db1")',
+        'connect("h1", user, password=«runner7», "db1")',
+        # one value for all names
+        'user, password = «road:runner7».split(":")',
+        # after a comma, what is not written as the name is
+        '"db_password", «MarbleFoxJumpsQuicklyOverWind»',
+        '("password", «runner7»), ("secret", «pa#ss-w»), ("auth_token", «f3a9c2e17b40d85e»)',
+    ],
+)  # fmt: skip
+def test_of_values_in_a_row_the_secret_one_is_masked(text: str) -> None:
+    masked = re.sub("«[^»]*»", '"[masked]"', text)
+    plain = re.sub("«([^»]*)»", r'"\1"', text)
+    for lead in ("", "\n", "x = 1\n\t"):
+        inside = json.loads(mask_secrets(json.dumps({"text": lead + plain}).encode()))["text"]
+        for result in (inside, mask_secrets((lead + plain).encode()).decode()):
+            assert re.sub(r"\[masked [a-z]+\]", "[masked]", result) == lead + masked
+
+
 def test_ordinary_lines_are_not_touched() -> None:
     """The fixtures hold no secrets, but many ids, hashes, JSON keys and source code."""
     assert touched(lines_of(FIXTURES)) == 0
@@ -171,7 +224,7 @@ def test_it_is_fast() -> None:
 @pytest.mark.parametrize(
     "piece",
     [b"-----BEGIN PRIVATE KEY-----", b"sk-", b"://a:b", b"A_TOKEN=", b"Bearer ", b"eyJ.", b"password=\"", b"curl -u ",
-     b"password=\\", b"Cookie: a=", b"machine a login b ", b"github key ", b"mysql -"],
+     b"password=\\", b'a, password, b = "x', b"Cookie: a=", b"machine a login b ", b"github key ", b"mysql -"],
 )  # fmt: skip
 def test_masking_is_linear(piece: bytes) -> None:
     """A quadratic rule would take minutes and exceed the time limit."""
