@@ -44,6 +44,8 @@ class Dialect(NamedTuple):
     """Whether a line has the prompt that the agent was given as an argument."""
     product: str | None = None
     """Name in README of a product of its own that writes the dialect, where the folder has another."""
+    recognises_text: Callable[[bytes], bool] | None = None
+    """Whether a line is the beginning of a text in this dialect, whose lines are not JSON."""
     apis: tuple[str, ...] = ()
     """Suffixes of the URL paths of a language model API whose requests and responses are lines of this dialect."""
 

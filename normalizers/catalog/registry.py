@@ -232,6 +232,16 @@ def recognise(value: Any) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+def recognise_text(line: bytes) -> str | None:
+    """Return the dialect of a line that is not JSON, or None."""
+    return next((one.name for one in _of_text() if one.recognises_text is not None and one.recognises_text(line)), None)
+
+
+@cache
+def _of_text() -> tuple[Dialect, ...]:
+    return tuple(one for one in builtin().values() if one.recognises_text is not None)
+
+
 def is_recognised(value: dict[str, Any], _beside: str) -> bool:
     """Whether the line decides a dialect: what `decode_line` asks while the dialect is not known."""
     return recognise(value) is not None

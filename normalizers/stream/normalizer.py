@@ -18,7 +18,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 import msgspec
 
-from tooltap.normalizers.catalog.registry import builtin, is_recognised, parser_class, recognise
+from tooltap.normalizers.catalog.registry import builtin, is_recognised, parser_class, recognise, recognise_text
 from tooltap.normalizers.core.answers import Chosen, choose
 from tooltap.normalizers.core.items import Context, Item, Limits, OutputChunk, Produced
 from tooltap.normalizers.core.lines import UNPARSED, Line, Skip
@@ -77,8 +77,10 @@ class Undecided(msgspec.Struct):
 
 
 def _recognise(line: bytes, depth: int) -> str | None:
-    found = map(recognise, decode_line(line, depth, is_recognised).values)
-    return next((name for name in found if name is not None), None)
+    values = decode_line(line, depth, is_recognised).values
+    if not values:
+        return recognise_text(line)
+    return next((name for name in map(recognise, values) if name is not None), None)
 
 
 class UnknownState(State):

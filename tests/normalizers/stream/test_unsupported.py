@@ -29,8 +29,8 @@ FITTING = {
 }
 """Agent -> the dialect that `auto` picks, and the outline of its events."""
 
-TEXT = {"aider": {"not-json", "truncated"}, "amazon-q": {"not-json"}}
-"""Agent that prints text -> reasons for which its lines are unparsed; a lone `{` looks like the start of an object."""
+TEXT = {"amazon-q": {"not-json"}}
+"""Agent that prints text -> reasons for which its lines are unparsed."""
 
 
 def read(agent: str) -> tuple[StreamNormalizer, list[Event]]:

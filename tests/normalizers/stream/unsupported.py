@@ -129,23 +129,6 @@ SWE_AGENT = UnsupportedAgent(
     ),
 )
 
-AIDER = UnsupportedAgent(
-    "Aider, its chat history",
-    "the vendor's documentation (chat history file, edit formats)",
-    [
-        "# aider chat started at 2025-01-01 10:00:00",
-        "> aider --message 'Fix it'",
-        "#### Fix it",
-        "a.py",
-        "<<<<<<< SEARCH",
-        "{",
-        "=======",
-        "[",
-        ">>>>>>> REPLACE",
-        "> Applied edit to a.py",
-    ],
-)
-
 AMAZON_Q = UnsupportedAgent(
     "Amazon Q Developer CLI, `q chat --no-interactive`",
     "the vendor's documentation and transcripts in public issues",
@@ -157,7 +140,6 @@ AMAZON_Q = UnsupportedAgent(
 )
 
 UNSUPPORTED = {
-    "aider": AIDER,
     "amazon-q": AMAZON_Q,
     "grok-cli": GROK,
     "kilo": KILO,
