@@ -113,8 +113,10 @@ def _named(things: object) -> str:
 
 
 def closest(data: bytes, seen: Sketch, without: Collection[str] = ()) -> list[Likeness]:
-    """Return the known dialects that read most of a recording, the best first. `without`: those that are not tried."""
-    found = [_likeness(name, data, seen) for name in builtin() if name not in without]
+    """Return the known dialects that read most of a recording, the best first. `without`: those that are not tried; nor
+    are those of text, which read any line."""
+    tried = [name for name, one in builtin().items() if one.recognises_text is None and name not in without]
+    found = [_likeness(name, data, seen) for name in tried]
     return sorted((one for one in found if one.score > 0), key=lambda one: -one.score)
 
 
