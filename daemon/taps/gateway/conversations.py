@@ -4,9 +4,10 @@ The API is stateless: every request repeats the whole history. The parser of a s
 before. So a parser must get all exchanges of one conversation in order, and no others. This module finds the
 conversation of a request.
 
-Each prefix of a history has a key, the hash of its items (`_keys`). A conversation is registered under the key of its
-last request, and under the key of that request followed by the answer. A request with `previous_response_id` repeats
-nothing; it is found by the id of the answer that it continues.
+Each prefix of a history has a key, the hash of its items (`_keys`), and of the agent's session if the request states
+it: a copy of a session begins with the same words. A conversation is registered under the key of its last request, and
+under the key of that request followed by the answer. A request with `previous_response_id` repeats nothing; it is found
+by the id of the answer that it continues.
 
 A new request belongs to the conversation that is registered under its longest prefix, if
 
@@ -99,7 +100,7 @@ class Conversations:
     def enter(self, dialect: str, history: History, client: str | None = None) -> Conversation:
         """Return the conversation of a request, found or new. It is busy until `leave`. `client`: the agent that makes
         the request, if it says so."""
-        keys = _keys(dialect, history.items)
+        keys = _keys((dialect, history.session), history.items)
         conversation = self._find(history, keys)
         if conversation is None or conversation.busy:
             place = self._place(history, client)

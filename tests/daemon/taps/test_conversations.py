@@ -364,6 +364,25 @@ def test_session_is_stated_by_claude_code(user_id: object, session: str | None) 
     assert messages_history({"messages": [], "metadata": {"user_id": user_id}}).session == session
 
 
+def test_copy_of_a_session_is_another_conversation(client: Client) -> None:
+    def ask(session: str, *messages: dict[str, Any]) -> Conversation:
+        stated = {"user_id": json.dumps({"session_id": session})}
+        request = {"metadata": stated, "messages": list(messages)}
+        return client.conversations.enter("anthropic-messages", messages_history(request))
+
+    original, copied = "683791b0-89ad-4a90-b205-5b0f40cbf391", "0b3b58f5-d5f1-4989-8ec6-71becf79c8f8"
+    history = [user("Hi."), model("Hello."), user("Do it.")]
+    first = ask(original, *history)
+    client.conversations.leave(first, MessagesAnswer(), complete=True)
+
+    copy = ask(copied, *history)
+    client.conversations.leave(copy, MessagesAnswer(), complete=True)
+
+    assert copy is not first
+    assert copy.place.session == copied
+    assert ask(original, *history) is first
+
+
 def test_gemini_request_that_repeats_an_answer_in_chunks_continues_it(client: Client) -> None:
     def said(role: str, *texts: str) -> dict[str, Any]:
         return {"role": role, "parts": [{"text": text} for text in texts]}
