@@ -103,13 +103,20 @@ def api_of(method: str, path: str) -> API | None:
 class Exchange:
     """One exchange. Its methods are called in order; `t` is the time in ms since the epoch.
 
-    `client`: the agent that makes the request, if it says so."""
+    `client`: the agent that makes the request, if it says so; `session`: its session, if a header states it."""
 
     def __init__(
-        self, api: API, conversations: Conversations, coding: str, max_line: int, client: str | None = None
+        self,
+        api: API,
+        conversations: Conversations,
+        coding: str,
+        max_line: int,
+        client: str | None = None,
+        session: str | None = None,
     ) -> None:
         self._api = api
         self._client = client
+        self._session = session
         self._conversations = conversations
         self._max_line = max_line
         self._conversation: Conversation | None = None
@@ -140,7 +147,9 @@ class Exchange:
         self._wants_stream = request is not None and request.get("stream") is True
         history = History([])
         if request is not None:
-            history = self._api.history(request)._replace(model=request.get("model") or self._api.model)
+            history = self._api.history(request)
+            stated, model = history.session or self._session, request.get("model") or self._api.model
+            history = history._replace(session=stated, model=model)
         self._conversation = self._conversations.enter(self._api.dialect, history, self._client)
         if not self._is_cut:
             self._put(t, lines, "in")
@@ -493,9 +502,10 @@ class GatewayTap:
         self._thread = threading.Thread(target=self._run, name="gateway-tap", daemon=True)
         self._thread.start()
 
-    def watch(self, api: API, coding: str, client: str | None) -> Watch:
-        """Begin to record an exchange. `coding`: the request's `Content-Encoding`; `client`: see `Exchange`."""
-        return Watch(self, Exchange(api, self._conversations, coding, self._max_line, client))
+    def watch(self, api: API, coding: str, client: str | None, session: str | None) -> Watch:
+        """Begin to record an exchange. `coding`: the request's `Content-Encoding`; `client`, `session`: see
+        `Exchange`."""
+        return Watch(self, Exchange(api, self._conversations, coding, self._max_line, client, session))
 
     def post(self, size: int, work: Callable[[], None]) -> bool:
         """Queue work for the thread. `size`: bytes held by the work. Returns False if the queue has no room for

@@ -147,6 +147,11 @@ def responses_history(request: Msg) -> History:
     return History(_known(items), continued, _prompts(items), _session(request))
 
 
+def session_named(text: str) -> str | None:
+    """Return the text if it has the form of an agent's session id."""
+    return text if _SESSION.fullmatch(text) else None
+
+
 def _session(request: Msg) -> str | None:
     """Return the session as stated by Codex (0.169), or by OpenCode as its cache key. Cache keys of other programs are
     ignored: they may be shared by many conversations."""
@@ -154,7 +159,7 @@ def _session(request: Msg) -> str | None:
     if isinstance(stated, str) and stated:
         return stated
     key = request.get("prompt_cache_key")
-    return key if isinstance(key, str) and _SESSION.fullmatch(key) else None
+    return session_named(key) if isinstance(key, str) else None
 
 
 class ResponsesAnswer:
@@ -215,8 +220,7 @@ def _session_of_claude(request: Msg) -> str | None:
     user = string(record(request.get("metadata")).get("user_id")) or ""
     if (found := _OF_CLAUDE.fullmatch(user)) is not None:
         return found[1]
-    session = string(record(decode_json(user)).get("session_id"))
-    return session if session is not None and _SESSION.fullmatch(session) else None
+    return session_named(string(record(decode_json(user)).get("session_id")) or "")
 
 
 class MessagesAnswer:

@@ -38,6 +38,7 @@ from tooltap.daemon.taps.delivery.tap import Tap, report_problems
 from tooltap.daemon.taps.gateway.admission import Admission, Admitted, RefusedError
 from tooltap.daemon.taps.gateway.conversations import Conversations, Place, agent_of, provider_of
 from tooltap.daemon.taps.gateway.exchange import GatewayTap, Watch, api_of
+from tooltap.daemon.taps.gateway.histories import session_named
 
 KEEP_ALIVE = 75
 """Seconds until an idle connection is closed."""
@@ -159,6 +160,8 @@ _CLOSE = (b"connection", b"close")
 
 NO_WEBSOCKETS = "it forwards no WebSockets; use plain requests"
 
+_SESSION = (b"x-opencode-session", b"x-session-affinity")
+"""Headers with the agent's session: OpenCode (1.18) sends one of them, depending on the model's provider."""
 _HOP_BY_HOP = {
     b"connection",
     b"keep-alive",
@@ -198,7 +201,9 @@ class Gateway:
         watch: Watch | None = None
         if api is not None:
             client = agent_of(_header(admitted.headers, b"user-agent"))
-            watch = self._tap.watch(api, _header(admitted.headers, b"content-encoding"), client)
+            session = next(filter(None, (_header(admitted.headers, name) for name in _SESSION)), "")
+            coding = _header(admitted.headers, b"content-encoding")
+            watch = self._tap.watch(api, coding, client, session_named(session))
         upload = _Upload(receive, watch)
         try:
             async with anyio.create_task_group() as tasks:

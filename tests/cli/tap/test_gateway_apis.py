@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from tests.cli.tap.gateways import TIMEOUT, gateway, messages, streams
+from tests.cli.tap.gateways import TIMEOUT, answers, ask, completion, gateway, messages, streams
 from tests.cli.tap.spooling import Place, until
 from tests.cli.tap.test_attach import events_of, pieces, stop
 from tests.cli.tap.test_gateway_tap import normalized, same
@@ -79,6 +79,23 @@ def test_whole_answer_is_tapped_and_names_client_and_session(daemon: Running) ->
     events = events_of(daemon)
     assert messages(events) == [("user", "Hi."), ("assistant", "Hello.")]
     assert {(event["provider"], event["session"]) for event in events} == {("claude", SESSION)}
+
+
+@pytest.mark.parametrize("header", ["X-OpenCode-Session", "X-Session-Affinity"])
+def test_session_is_that_of_a_header(header: str, daemon: Running) -> None:
+    session = "ses_5f0a6b7d8ffe2GhJ"
+    with (
+        HttpServer(answers(completion("Hello."))) as server,
+        gateway(server.url, daemon.path) as (child, client),
+    ):
+        client.post(
+            "/v1/chat/completions", json=ask("Hi."), headers={"User-Agent": "opencode/1.18.33", header: session}
+        )
+        stop(child)
+
+    assert {(event["provider"], event["session"]) for event in events_of(daemon)} == {
+        ("opencode", "ses_5f0a6b7d8ffe2GhJ")
+    }
 
 
 def test_compressed_request_is_read_and_passes_unchanged(daemon: Running) -> None:
