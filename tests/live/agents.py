@@ -92,8 +92,13 @@ class Agent(NamedTuple):
     """The call that runs a command in a shell."""
     authentication: str | None = None
     """ACP's method of authentication."""
-    default: Callable[[Place], Mapping[str, str]] = lambda _: {}
-    """As `configure`; nothing is set but which model there is, its address, and a key."""
+    default: Callable[[Place], Mapping[str, str]] | None = None
+    """As `configure`; nothing is set but which model there is, its address, and a key. None: it asks a person first."""
+
+    def unconfigured(self) -> Agent:
+        """Itself, with nothing configured but its model."""
+        assert self.default is not None
+        return self._replace(configure=self.default)
 
     def command(self) -> list[str]:
         return [str(BUILDS[self.build].path), *self.arguments]
@@ -216,6 +221,12 @@ def _qwen(place: Place) -> Mapping[str, str]:
     }
 
 
+def _qwen_default(place: Place) -> Mapping[str, str]:
+    settings = {"security": {"auth": {"selectedType": "openai"}}, "model": {"name": "qwen3-coder-plus"}}
+    place.write(".qwen/settings.json", json.dumps(settings))
+    return {"OPENAI_BASE_URL": f"{place.model}/v1", "OPENAI_API_KEY": KEY}
+
+
 def _opencode(place: Place) -> Mapping[str, str]:
     config = {
         "autoupdate": False,
@@ -319,9 +330,12 @@ AGENTS = {
         ("acp",),
         _opencode,
         lambda command: Call("bash", {"command": command, "description": "Run a command"}),
+        default=_opencode_default,
     ),
-    "qwen": Agent("Qwen Code, ACP", "qwen", "acp", ("--acp",), _qwen, _run_shell_command),
-    "claude-agent-acp": Agent("Claude Agent, ACP", "claude-agent-acp", "acp", (), _claude, _bash),
+    "qwen": Agent("Qwen Code, ACP", "qwen", "acp", ("--acp",), _qwen, _run_shell_command, default=_qwen_default),
+    "claude-agent-acp": Agent(
+        "Claude Agent, ACP", "claude-agent-acp", "acp", (), _claude, _bash, default=_claude_default
+    ),
     "opencode": Agent(
         "OpenCode, server",
         "opencode",

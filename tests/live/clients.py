@@ -16,7 +16,8 @@ import threading
 import time
 import urllib.request
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, ClassVar, Literal, Self, TypeAlias
@@ -27,6 +28,9 @@ PATIENCE = 300.0
 """Seconds that an agent or a program may take for what it does next, on a machine that is busy with other things."""
 _NOT_TEXT = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-9;:?<>=]*[ -/]*[@-~]|\x1b.|\s")
 """Blanks, and what moves the cursor, colours or sets a terminal."""
+
+
+ESCAPE = "\x1b"
 
 
 def until(holds: Callable[[], object], what: str) -> None:
@@ -180,16 +184,22 @@ class AcpClient(RpcClient):
         self._session = ""
         self._prompt = 0
 
-    def open(self, workspace: Path, session: str | None = None) -> None:
+    def open(self, workspace: Path, session: str | None = None, *, fork: bool = False) -> None:
+        """Begin a session, or go on with one, or with a copy of it."""
         self.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
         if self._authentication is not None:
             self.call("authenticate", {"methodId": self._authentication})
         place = {"cwd": str(workspace), "mcpServers": []}
         if session is None:
             self._session = self.call("session/new", place)["sessionId"]
+        elif fork:
+            self._session = self.call("session/fork", {"sessionId": session, **place})["sessionId"]
         else:
             self._session = session
             self.call("session/load", {"sessionId": session, **place})
+
+    def choose_mode(self, mode: str) -> None:
+        self.call("session/set_mode", {"sessionId": self._session, "modeId": mode})
 
     def prompt(self, text: str) -> None:
         prompt = [{"type": "text", "text": text}]
@@ -215,6 +225,8 @@ class CodexClient(RpcClient):
 
     def __init__(self, command: Sequence[str], workspace: Path, environment: dict[str, str]) -> None:
         super().__init__(command, workspace, environment)
+        self.model: str | None = None
+        """The model that it chooses; None leaves that to the agent's configuration."""
         self._thread = ""
 
     def open(self, workspace: Path, session: str | None = None, *, fork: bool = False) -> None:
@@ -223,6 +235,8 @@ class CodexClient(RpcClient):
         self.call("initialize", {"clientInfo": information, "capabilities": {"experimentalApi": True}})
         self.send({"method": "initialized"})
         asks = {"cwd": str(workspace), "approvalPolicy": "untrusted", "sandbox": "danger-full-access"}
+        if self.model is not None:
+            asks["model"] = self.model
         if session is None:
             self._thread = self.call("thread/start", asks)["thread"]["id"]
         else:
@@ -311,6 +325,12 @@ class OpenCodeClient:
 
     def interrupt(self) -> None:
         self._request(f"/session/{self._session}/abort", {})
+
+    def rewind(self) -> None:
+        """Take the last turn back."""
+        messages = [one["info"] for one in self._request(f"/session/{self._session}/message")]
+        prompt = next(one["id"] for one in messages[::-1] if one["role"] == "user")
+        self._request(f"/session/{self._session}/revert", {"messageID": prompt})
 
     def wait_for_end(self) -> object:
         until(lambda: self._session not in self._request("/session/status"), "the end of the turn")
@@ -407,16 +427,17 @@ class TerminalClient(Terminal, ABC):
     sign: ClassVar[str]
     """What the agent shows where it takes a prompt."""
     _prompts = 0
+    _marks: ClassVar[Iterator[str]] = cycle(map(chr, range(ord("①"), ord("⑳") + 1)))
 
     def open(self, workspace: Path) -> None:
         self.until(self.sign)
         self.wait(lambda: not termios.tcgetattr(self._master)[3] & termios.ECHO, "an agent that reads each key")
 
     def prompt(self, text: str) -> None:
-        """Type a prompt. Its last character is one that is nowhere else: once that is shown, the agent has read it, so
-        Enter is a key of its own, and no part of a text that is pasted."""
+        """Type a prompt. Its last character is nowhere else, not even in a session that goes on: once it is shown, the
+        agent has read it, so Enter is a key of its own, and no part of a text that is pasted."""
         self._prompts += 1
-        last = chr(ord("①") + self._prompts - 1)
+        last = next(self._marks)
         self.type(f"{text} {last}")
         self.until(last)
         self.type("\r")
@@ -455,6 +476,17 @@ class CodexTerminal(TerminalClient):
     def __exit__(self, *_: object) -> None:
         super().__exit__()
         self._tap.wait()
+
+    def interrupt(self) -> None:
+        self.type(ESCAPE)
+
+    def rewind(self) -> None:
+        """Take the last turn back. Its prompt is there to be changed."""
+        self.type(ESCAPE)
+        self.until("again to edit")
+        self.type(ESCAPE)
+        self.until("to edit message")
+        self.type("\r")
 
     def ended_turns(self) -> int:
         """The terminal itself says it, after which Enter begins another turn."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from tests.live.agents import AGENTS, BUILDS, Agent, Place, environment
-from tests.live.model import Call, Refusal, Step
+from tests.live.model import SEARCH, Call, Found, Refusal, Step
 
 KEPT_VARIABLE = "TOOLTAP_LIVE_KEPT"
 """Variable with the folder in which recordings of what the agents print are kept."""
@@ -26,6 +26,10 @@ class Printer(NamedTuple):
     """The variable that names its store to tooltap, and the store's folder below the home folder."""
     resume: tuple[str, ...]
     """Words that go on with the session `SESSION` in a new process."""
+    serve: Callable[[Place, list[str]], tuple[str, ...]]
+    """Lets the agent start an MCP server, `tooltap`, by this command. Returns words that let its tools run."""
+    shows: tuple[Call, ...]
+    """The calls that show a file with that server."""
     fork: tuple[str, ...] = ()
     """Words that go on with a copy of it; empty: the agent has none."""
     variables: tuple[tuple[str, str], ...] = ()
@@ -35,14 +39,8 @@ class Printer(NamedTuple):
     """Words that let the command run."""
     auto: tuple[str, ...] = ()
     """Words of the mode `auto`; empty: the agent has none."""
-    serve: Callable[[Place, list[str]], tuple[str, ...]] = lambda *_: ()
-    """Lets the agent start an MCP server, `tooltap`, by this command. Returns words that let its tools run."""
-    shows: Call | None = None
-    """The call that shows a file with that server."""
-    script: Callable[[str], Call] | None = None
-    """The call of a script that runs a command in a shell."""
     script_model: tuple[str, ...] = ()
-    """Words that choose a model that may call scripts."""
+    """Words that choose a model that calls its tools from scripts; empty: there is none."""
 
     def permissions_in(self, scenario: str) -> tuple[str, ...]:
         if scenario == "script":
@@ -56,7 +54,7 @@ class Printer(NamedTuple):
     def variables_in(self, scenario: str, place: Place) -> dict[str, str]:
         """Configure the agent, and return the variables of its environment."""
         if scenario == "default":
-            return environment(self.agent._replace(configure=self.agent.default), place)
+            return environment(self.agent.unconfigured(), place)
         return {**environment(self.agent, place), **dict(self.variables)}
 
 
@@ -69,14 +67,37 @@ def _serve_claude(_: Place, command: list[str]) -> tuple[str, ...]:
     return ("--strict-mcp-config", "--mcp-config", json.dumps(servers), "--allowedTools", f"mcp__tooltap__{_SHOW}")
 
 
+def _serve_codex(place: Place, command: list[str]) -> tuple[str, ...]:
+    server = (f"command = {json.dumps(command[0])}", f"args = {json.dumps(command[1:])}", "required = true")
+    configured = (place.home / ".codex/config.toml").read_text()
+    place.write(".codex/config.toml", "\n".join((configured, "[mcp_servers.tooltap]", *server, "")))
+    return ("-s", "danger-full-access")
+
+
 def _serve_gemini(place: Place, command: list[str]) -> tuple[str, ...]:
-    place.change(".gemini/settings.json", mcpServers={"tooltap": {"command": command[0], "args": command[1:]}})
+    return _serve_by_settings(place, ".gemini/settings.json", command)
+
+
+def _serve_qwen(place: Place, command: list[str]) -> tuple[str, ...]:
+    return _serve_by_settings(place, ".qwen/settings.json", command)
+
+
+def _serve_by_settings(place: Place, path: str, command: list[str]) -> tuple[str, ...]:
+    place.change(path, mcpServers={"tooltap": {"command": command[0], "args": command[1:]}})
     return ("--approval-mode", "yolo")
 
 
 def _serve_opencode(place: Place, command: list[str]) -> tuple[str, ...]:
     place.change(".config/opencode/opencode.json", mcp={"tooltap": {"type": "local", "command": command}})
     return ()
+
+
+_TYPED = Call(
+    "write_stdin", {"session_id": Found(r"(?<=session ID )\d+", number=True), "chars": "one\n", "yield_time_ms": 30_000}
+)
+"""What the model types into Codex' running command."""
+SCRIPT_MODEL = "gpt-6.2-sol"
+"""A model to which Codex (0.171.0) offers its tools for scripts only."""
 
 
 def _script_of_codex(command: str) -> Call:
@@ -90,11 +111,11 @@ PRINTERS = {
         ("-p", "PROMPT", "AGAIN", "--output-format", "stream-json", "--verbose", "PERMISSIONS"),
         ("CLAUDE_CONFIG_DIR", ".claude"),
         ("--resume", "SESSION"),
-        ("--resume", "SESSION", "--fork-session"),
+        fork=("--resume", "SESSION", "--fork-session"),
         permissions=("--strict-mcp-config", "--permission-mode", "default", "--allowedTools", "Bash"),
         auto=("--strict-mcp-config", "--permission-mode", "auto"),
         serve=_serve_claude,
-        shows=Call(f"mcp__tooltap__{_SHOW}", _SHOWS),
+        shows=(Call(f"mcp__tooltap__{_SHOW}", _SHOWS),),
     ),
     "codex": Printer(
         "Codex, `exec`",
@@ -102,9 +123,11 @@ PRINTERS = {
         ("exec", "--json", "--skip-git-repo-check", "PERMISSIONS", "AGAIN", "PROMPT"),
         ("CODEX_HOME", ".codex"),
         ("resume", "SESSION"),
+        fork=("fork", "SESSION"),
         permissions=("-s", "danger-full-access"),
-        script=_script_of_codex,
-        script_model=("-m", "gpt-6.2-sol"),
+        script_model=("-m", SCRIPT_MODEL),
+        serve=_serve_codex,
+        shows=(Call(SEARCH, {"query": _SHOW, "limit": 8}), Call(_SHOW, _SHOWS, "mcp__tooltap")),
         asks_again=False,
     ),
     "gemini": Printer(
@@ -115,7 +138,7 @@ PRINTERS = {
         ("--resume", "SESSION"),
         permissions=("--approval-mode", "yolo"),
         serve=_serve_gemini,
-        shows=Call(f"mcp_tooltap_{_SHOW}", _SHOWS),
+        shows=(Call(f"mcp_tooltap_{_SHOW}", _SHOWS),),
     ),
     "opencode": Printer(
         "OpenCode, `run`",
@@ -123,10 +146,10 @@ PRINTERS = {
         ("run", "--format", "json", "AGAIN", "PROMPT"),
         ("XDG_DATA_HOME", ""),
         ("--session", "SESSION"),
-        ("--session", "SESSION", "--fork"),
-        (("OPENCODE_CONFIG_CONTENT", json.dumps({"permission": {"bash": "allow"}})),),
+        fork=("--session", "SESSION", "--fork"),
+        variables=(("OPENCODE_CONFIG_CONTENT", json.dumps({"permission": {"bash": "allow"}})),),
         serve=_serve_opencode,
-        shows=Call(f"tooltap_{_SHOW}", _SHOWS),
+        shows=(Call(f"tooltap_{_SHOW}", _SHOWS),),
     ),
     "qwen": Printer(
         "Qwen Code, `-p`",
@@ -135,6 +158,8 @@ PRINTERS = {
         ("QWEN_HOME", ".qwen"),
         ("--resume", "SESSION"),
         permissions=("--approval-mode", "yolo"),
+        serve=_serve_qwen,
+        shows=(Call(f"mcp__tooltap__{_SHOW}", _SHOWS),),
     ),
 }
 
@@ -230,10 +255,16 @@ class Scenario(NamedTuple):
     """Whether the client takes the turn back, and prompts again."""
     script: bool = False
     """Whether a script calls the shell."""
+    types: bool = False
+    """Whether the model types what the command reads."""
 
     def steps(self, agent: Agent) -> list[Step]:
-        call: list[Call] = [agent.shell(self.waits)] if self.command else []
-        return [*self.refusals, *call, MODEL_SAYS]
+        if self.script:
+            return [_script_of_codex(self.waits), MODEL_SAYS]
+        calls: list[Call] = [agent.shell(self.waits)] if self.command else []
+        if self.types:
+            calls = [calls[0].with_arguments(tty=True, yield_time_ms=1_000), _TYPED]
+        return [*self.refusals, *calls, MODEL_SAYS]
 
     @property
     def waits(self) -> str:
@@ -241,11 +272,7 @@ class Scenario(NamedTuple):
 
     def steps_of(self, printer: Printer) -> list[Step]:
         if self.shows:
-            assert printer.shows is not None
-            return [printer.shows, MODEL_SAYS]
-        if self.script:
-            assert printer.script is not None
-            return [printer.script(self.waits), MODEL_SAYS]
+            return [*printer.shows, MODEL_SAYS]
         return self.steps(printer.agent)
 
 
@@ -270,6 +297,7 @@ SCENARIOS = {
     "resume": Scenario("a new process goes on with the session", "echo one", again="resume", **TWICE),
     "fork": Scenario("a new process goes on with a copy of the session", "echo one", again="fork", **TWICE),
     "rewind": Scenario("the client takes the turn back, and prompts again", "echo one", rewinds=True, **TWICE),
+    "types": Scenario("the model types into a command that waits for it", "read line; echo $line", types=True),
     "allowed": Scenario("the agent asks before the command, which is allowed", "echo one", outcome="allowed"),
     "denied": Scenario(
         "the agent asks before the command, which is denied", "echo one", status=("denied",), outcome="denied"
@@ -282,10 +310,10 @@ STOPS_WHEN_DENIED = ("opencode",)
 EXPLAINED = {
     "gemini/follow/sigint": "Gemini CLI stores no end of an interrupted turn, which goes on for tooltap.",
     "claude/.*/sigint": "Claude Code says of the interrupted call that the user has rejected it: it reads `denied`.",
-    "opencode/both/sigint": "OpenCode prints a call with its result, so the interrupted one is only in what it stores, "
-    "and of that, a session that is tapped as well takes no calls.",
     "gemini/(run|absent|killed|both|both-killed)/fails": "Gemini CLI prints `success` for a command that fails: it "
     "reads `completed`.",
+    "opencode/(gateway|gateway-killed)/fails": "OpenCode tells its model no exit code of a command: it reads "
+    "`completed`.",
 }
 """Pattern of `agent/way/scenario` -> why these cells are red."""
 
@@ -296,6 +324,11 @@ NAMES = {**{key: one.name for key, one in PRINTERS.items()}, "claude-agent-acp":
 
 _NOTHING_ELSE = "The server shows what the model wants to show, and no more."
 _ONLY_MCP = "The way `mcp` has it."
+_NO_MODE = "The agent has no such mode."
+_NO_SCRIPTS = "The agent runs no scripts that call tools."
+_NO_TYPING = "The agent has no tool that types into a running command."
+_COPIES = ("claude-agent-acp", "codex", "codex-terminal", "opencode", "opencode-acp")
+"""Keys in `AGENTS` of those whose client, or person, can go on with a copy of a session."""
 
 
 def version(agent: str) -> str:
@@ -310,8 +343,6 @@ def impossible(agent: str, way: str, scenario: str) -> str:
         return (tapped.lacks if agent not in tapped.clients else "") or _impossible_for_client(agent, way, scenario)
     if agent not in PRINTERS:
         return "The agent does not take a prompt on its command line, but from its client."
-    if way == "mcp" and PRINTERS[agent].shows is None:
-        return "The scripted model calls no tool that it would have to search for first."
     if (way == "mcp") != meant.shows:
         return _NOTHING_ELSE if way == "mcp" else _ONLY_MCP
     if tapped.daemon == "killed" and not meant.command:
@@ -321,9 +352,11 @@ def impossible(agent: str, way: str, scenario: str) -> str:
     if meant.outcome or meant.steers:
         return "An agent that has its prompt on the command line asks nobody, and takes no other."
     if scenario == "auto" and not PRINTERS[agent].auto:
-        return "The agent has no such mode."
-    if meant.script and PRINTERS[agent].script is None:
-        return "The agent runs no scripts that call tools."
+        return _NO_MODE
+    if meant.script and not PRINTERS[agent].script_model:
+        return _NO_SCRIPTS
+    if meant.types and agent != "codex":
+        return _NO_TYPING
     if meant.rewinds:
         return "The agent's command line states no option that takes a turn back."
     if tapped.gateway and meant.interrupted:
@@ -333,27 +366,30 @@ def impossible(agent: str, way: str, scenario: str) -> str:
 
 def _impossible_for_client(agent: str, way: str, scenario: str) -> str:
     tapped, meant = WAYS[way], SCENARIOS[scenario]
-    speaks = AGENTS[tapped.clients[agent]].speaks
+    started_as = tapped.clients[agent]
+    speaks = AGENTS[started_as].speaks
     if meant.shows:
         return _ONLY_MCP
-    if meant.script:
-        return "The client chooses the model." if agent == "codex" else "The agent runs no scripts that call tools."
-    if meant.rewinds and (speaks != "codex" or not way.startswith("proxy")):
-        return "The client has no request that takes a turn back."
     if way == "hooks" and not meant.outcome:
         return "A hook tells what the agent asks, and no more."
     if way == "answers" and not (meant.outcome or meant.steers):
         return "Nothing but answers and prompts differs from `proxy`, or for Claude Code from `run`."
-    if meant.steers and (way != "answers" or speaks == "acp"):
-        return "ACP has no prompt in mid-turn." if speaks == "acp" else "The way `answers` has it."
-    if way == "stored" and (meant.outcome or meant.again == "fork"):
+    if way == "stored" and meant.outcome:
         return "What was answered is not stored."
     if tapped.daemon == "killed" and not meant.command:
         return "The daemon is killed in mid-command, and there is none."
-    if meant.again == "fork" and speaks not in ("codex", "opencode"):
+    if meant.steers and (speaks == "acp" or way not in ("answers", "attach")):
+        return "ACP has no prompt in mid-turn." if speaks == "acp" else "The way `answers` has it."
+    if (meant.script or meant.types) and agent != "codex":
+        return _NO_SCRIPTS if meant.script else _NO_TYPING
+    if meant.rewinds and speaks not in ("codex", "codex-terminal", "opencode"):
+        return "ACP has no request that takes a turn back."
+    if meant.again == "fork" and started_as not in _COPIES:
         return "The agent's protocol has no request that copies a session."
-    if scenario in ("default", "auto"):
-        return "The client configures the agent."
+    if scenario == "auto" and started_as != "claude-agent-acp":
+        return _NO_MODE
+    if scenario == "default" and AGENTS[started_as].default is None:
+        return "In a terminal that it does not know, the agent asks a person questions first."
     return ""
 
 

@@ -20,6 +20,8 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 MARKER = re.compile(r"\[\[(\w+)\]\]")
 ASIDE = "A scripted session"
 """The answer to a request without tools."""
+SEARCH = "tool_search"
+"""The tool with which Codex' model searches for tools."""
 OVER = "Nothing is left to do."
 """The answer after the last step of a script."""
 
@@ -28,6 +30,8 @@ class Found(NamedTuple):
     """An argument that the agent has named: the first text of its request, as JSON, that matches."""
 
     pattern: str
+    number: bool = False
+    """Whether the argument is the number that the text is."""
 
 
 class Call(NamedTuple):
@@ -35,6 +39,12 @@ class Call(NamedTuple):
 
     tool: str
     arguments: dict[str, Any] | str
+    namespace: str = ""
+    """Of Codex' tools, in which this one is."""
+
+    def with_arguments(self, **further: Any) -> Call:
+        assert isinstance(self.arguments, dict)
+        return self._replace(arguments={**self.arguments, **further})
 
 
 class Refusal(NamedTuple):
@@ -269,7 +279,9 @@ def _found(value: Any, body: dict[str, Any]) -> Any:
     if not isinstance(value, Found):
         return value
     match = re.search(value.pattern, json.dumps(body))
-    return f"nothing like {value.pattern}" if match is None else match[0]
+    if match is None:
+        return f"nothing like {value.pattern}"
+    return int(match[0]) if value.number else match[0]
 
 
 def _chat_stream(whole: dict[str, Any]) -> _Events:
@@ -311,8 +323,12 @@ def _response(body: dict[str, Any], step: _Said) -> dict[str, Any]:
         item = {"type": "message", "id": _id("msg_"), "role": "assistant", "status": "completed", "content": [part]}
     elif isinstance(step.arguments, str):
         item = {"type": "custom_tool_call", "id": _id("ctc_"), "input": step.arguments}
+    elif step.tool == SEARCH:
+        item = {"type": "tool_search_call", "id": _id("tsc_"), "execution": "client", "arguments": step.arguments}
     else:
         item = {"type": "function_call", "id": _id("fc_"), "arguments": json.dumps(step.arguments)}
+        if step.namespace:
+            item["namespace"] = step.namespace
     if isinstance(step, Call):
         item |= {"call_id": _id("call_"), "name": step.tool, "status": "completed"}
     return {

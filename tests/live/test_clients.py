@@ -16,8 +16,8 @@ import pytest
 
 from tests.browser.serving import Site
 from tests.live.agents import AGENTS, Agent, Place, environment, missing
-from tests.live.clients import AcpClient, Client, CodexClient, LineClient, OpenCodeClient, until
-from tests.live.matrix import SCENARIOS, STOPS_WHEN_DENIED, WAYS, Scenario, Way, cells
+from tests.live.clients import AcpClient, Client, CodexClient, CodexTerminal, LineClient, OpenCodeClient, until
+from tests.live.matrix import SCENARIOS, SCRIPT_MODEL, STOPS_WHEN_DENIED, WAYS, Scenario, Way, cells
 from tests.live.model import Model
 from tests.live.test_answering import started
 from tests.live.test_matrix import TOOLTAP, ends_of, events_of, sessions_of, settled, statuses_of, texts_of
@@ -35,9 +35,11 @@ STEER = "Use the other file."
 
 
 class Work:
-    """An agent in a folder, which a client runs once or more often. `way`: how it is tapped."""
+    """An agent in a folder, which a client runs once or more often. `mode`: of its permissions."""
 
-    def __init__(self, folder: Path, agent: Agent, way: str, scenario: Scenario, model: str, site: Site) -> None:
+    def __init__(
+        self, folder: Path, agent: Agent, way: str, scenario: Scenario, model: str, site: Site, mode: str | None
+    ) -> None:
         self.home, self.workspace = folder / "home", folder / "workspace"
         self.read, self.written = folder / "read", folder / "written"
         for one in (self.home, self.workspace):
@@ -47,18 +49,20 @@ class Work:
         self._tee.write_text(TEE)
         self._tee.chmod(0o755)
         self._agent, self._way, self._scenario, self._site = agent, way, scenario, site
+        self._mode = mode
         self._place = Place(self.home, self.workspace, model)
 
     def run(self, session: str | None = None) -> None:
         """Let the agent do its work. `session`: one that it goes on with."""
         turns = len(ends_of(events_of(self._site)))
-        with self._started() as client:
+        with self._started(session) as client:
             if isinstance(client, LineClient) and self._answers_itself():
-                client.outcome = self._scenario.outcome or "allowed"
+                client.outcome = None if self._mode else self._scenario.outcome or "allowed"
             self._open(client, session)
             self._prompt(client)
             if self._scenario.rewinds:
-                assert isinstance(client, CodexClient)
+                assert isinstance(client, CodexClient | OpenCodeClient | CodexTerminal)
+                until(lambda: len(ends_of(events_of(self._site))) > turns, "the end of the turn")
                 client.rewind()
                 turns += 1
                 self._prompt(client)
@@ -82,8 +86,12 @@ class Work:
     def _answers_itself(self) -> bool:
         return self._way.startswith("proxy") or self._way == "stored"
 
-    def _started(self) -> AbstractContextManager[Client]:
+    def _started(self, session: str | None) -> AbstractContextManager[Client]:
         agent, variables = self._agent, environment(self._agent, self._place)
+        if agent.speaks == "codex-terminal":
+            model = ("-m", SCRIPT_MODEL) if self._scenario.script else ()
+            again = () if session is None else (self._scenario.again or "", session)
+            agent = agent._replace(arguments=(*again, *model, *agent.arguments))
         if not self._answers_itself():
             return started(agent, self._place, self._site.daemon.path)
         real, *arguments = agent.command()
@@ -96,13 +104,16 @@ class Work:
         return AcpClient(command, self.workspace, variables, agent.authentication)
 
     def _open(self, client: Client, session: str | None) -> None:
-        if session is None:
+        if isinstance(client, CodexClient) and self._scenario.script:
+            client.model = SCRIPT_MODEL
+        if session is None or isinstance(client, CodexTerminal):
             client.open(self.workspace)
-        elif isinstance(client, CodexClient | OpenCodeClient):
-            client.open(self.workspace, session, fork=self._scenario.again == "fork")
         else:
+            assert isinstance(client, AcpClient | CodexClient | OpenCodeClient)
+            client.open(self.workspace, session, fork=self._scenario.again == "fork")
+        if self._mode is not None:
             assert isinstance(client, AcpClient)
-            client.open(self.workspace, session)
+            client.choose_mode(self._mode)
 
     def _accompany(self, client: Client) -> None:
         """Answer the question, and do what the scenario does while the command runs."""
@@ -121,7 +132,7 @@ class Work:
         if meant.steers:
             assert ask(SendRequest(session=question["session"], text=STEER), path=self._site.daemon.path).delivered
         if meant.interrupted:
-            assert isinstance(client, AcpClient | CodexClient | OpenCodeClient)
+            assert isinstance(client, AcpClient | CodexClient | CodexTerminal | OpenCodeClient)
             client.interrupt()
         else:
             (self.workspace / "go").touch()
@@ -153,11 +164,14 @@ def test_agent_works_for_its_client_and_is_understood(
     if meant.outcome == "denied" and agent in STOPS_WHEN_DENIED:
         meant = meant._replace(says=())
     started_as = AGENTS[tapped.clients[agent]]
+    if scenario == "default":
+        started_as = started_as.unconfigured()
     if (build := missing(started_as)) is not None:
         pytest.fail(f"{build.package} {build.version} is not installed: `make live` installs it")
     monkeypatch.setenv("TOOLTAP_SPOOL", str(tmp_path / "spool"))
     with Model({"script": meant.steps(started_as)}) as model, Site(tmp_path) as site:
-        work = Work(tmp_path, started_as, way, meant, model.url, site)
+        mode = "auto" if scenario == "auto" else None
+        work = Work(tmp_path, started_as, way, meant, model.url, site, mode)
         work.run()
         if way == "stored":
             ingest(site, started_as, work, model.url)
