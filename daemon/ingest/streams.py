@@ -157,6 +157,9 @@ class Streams:
             lambda session: tasks.start_soon(self._find_call, session),
         )
         self._settling = Settling(settle_seconds, self._settle)
+        self.read_on: Callable[[str], bool] = lambda _: False
+        """Lets the file of a stream be read to its end, which reports its calls (`report_unsaid`); False if no file of
+        the stream is open."""
         self._setting = Setting(
             journal=journal,
             clock=clock,
@@ -355,9 +358,13 @@ class Streams:
             for connection in list(self.connections.values()):
                 tasks.start_soon(_suspend, connection)
 
+    def is_due(self, info: StreamInfo) -> bool:
+        """Say whether a file's stream keeps calls whose taps have ended."""
+        return any(all(map(self._may_have_ended, one.taps)) for one in info.unsaid)
+
     def report_unsaid(self, info: StreamInfo) -> None:
         """Report the calls that a file's stream keeps, and that no tap has reported, if their taps have ended."""
-        if any(all(map(self._may_have_ended, one.taps)) for one in info.unsaid):
+        if self.is_due(info):
             self._tasks.start_soon(self._report_unsaid, info.stream)
 
     # -- inner workings -----------------------------------------------------------------------------------------
@@ -410,7 +417,8 @@ class Streams:
                 stored = {one.stream: one for one in await self._journal.streams_of(session)}
                 live = {stream: one.live.info for stream, one in self.connections.items()}
                 for info in {**stored, **live}.values():
-                    if any(one.session == session for one in info.unsaid):
+                    # The file may have results that are not read yet.
+                    if any(one.session == session for one in info.unsaid) and not self.read_on(info.stream):
                         self.report_unsaid(info)
 
     async def _make_missing_views(self, make: Callable[[StreamInfo], Awaitable[None]], info: StreamInfo) -> None:

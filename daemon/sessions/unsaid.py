@@ -3,8 +3,8 @@
 A tap reports what its agent prints, and an agent that is interrupted may end before it prints a call: Codex and
 OpenCode do so with the command that runs when they get SIGINT. Their session file has it. So calls that are left out of
 a file are kept, with their results, in the file's stream (`StreamInfo.unsaid`), until all taps that cover them have
-ended. Then each is dropped if a tap has reported it, and reported as the file's own if none has. That is one commit of
-the file's stream, so it happens once, whatever ends the daemon.
+ended, and what the file had by then has been read. Then each is dropped if a tap has reported it, and reported as the
+file's own if none has. That is one commit of the file's stream, so it happens once, whatever ends the daemon.
 
 Whether a tap has reported a call is a question of ids, if the file and the tap share some, or the tap has reported no
 call at all. Codex `exec` numbers its calls itself: there, only calls that were stopped are compared, by how many of

@@ -486,6 +486,10 @@ class FollowedFile:
         return self._ingest.over.is_set()
 
     @property
+    def stream(self) -> str:
+        return self._ingest.stream
+
+    @property
     def offset(self) -> int:
         """Position up to which the file was read: bytes, or rows of a database."""
         return self._position.offset
@@ -522,11 +526,15 @@ class FollowedFile:
         """Ingest the next part of what is new: about `TURN_BYTES` of lines, or the whole document. Returns whether
         there is more. Raises like `open_file`, and `ReplacedError`."""
         self._ingest.is_behind = True
+        streams = self._setting.streams
+        was_due = streams.is_due(self._ingest.live.info)
         more = await (self._read_document() if is_document(self.path) else self._read_lines())
+        # What the agent has stored before its tap ended is to be read before calls are compared.
+        more = more or (not was_due and streams.is_due(self._ingest.live.info))
         self._ingest.is_behind = more
         if not more:
             self._ingest.settle_later(self.silence)
-            self._setting.streams.report_unsaid(self._ingest.live.info)
+            streams.report_unsaid(self._ingest.live.info)
         return more
 
     async def request(self) -> Request | None:

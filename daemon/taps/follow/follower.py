@@ -146,6 +146,7 @@ class Follower:
         self._listed: dict[str, Listed] = {}
         """Folders that are listed periodically."""
         self._wake = anyio.Event()
+        streams.read_on = self._read_on
 
     async def run(self) -> None:
         """Follow until cancelled. Raises only on internal errors; it may be called again then."""
@@ -237,6 +238,15 @@ class Follower:
                 self._queues.add(path, entry)
         self._wake.set()
         return RereadResult(files=len(found), missing=missing)
+
+    def _read_on(self, stream: str) -> bool:
+        """Queue the open file of a stream, whether it is reported as changed or not; False if there is none."""
+        for path, entry in self._open.items():
+            if entry.file is not None and entry.file.stream == stream:
+                self._queues.add(path, entry)
+                self._wake.set()
+                return True
+        return False
 
     def _path_of(self, info: StreamInfo, paths: Mapping[str, str]) -> str | None:
         """Return the file of a stream, if it is still there. `paths`: `real_path_id` of each file -> its path."""

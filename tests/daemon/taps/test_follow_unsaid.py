@@ -31,6 +31,11 @@ UNTIL_CALL = PRINT[:2]
 CODEX_FILE = lines_of(FIXTURES / "codex-rollout" / "codex-0.169" / "interrupted.jsonl")
 CODEX_PRINT = lines_of(FIXTURES / "codex-exec" / "codex-0.169" / "interrupted.jsonl")
 """The output of the same run; its last line is the call, which was stopped."""
+_DONE = {"status": "completed", "exit_code": 0, "aggregated_output": "tick"}
+_CALLED = json.loads(CODEX_PRINT[-1])
+COMPLETED = json.dumps({"type": "item.completed", "item": {**_CALLED["item"], **_DONE}}).encode() + b"\n"
+"""What it would have printed, had the call not been stopped."""
+ROLLOUT = "rollout-2026-11-21T20-43-30-01a1ffd9-8f39-7e73-b1ef-ce9c115a6155.jsonl"
 
 
 def test_call_that_was_not_printed_is_there(tmp_path: Path) -> None:
@@ -105,13 +110,29 @@ def test_stopped_call_of_an_agent_that_numbers_its_calls_is_there_once(tmp_path:
 
 def test_stopped_call_that_codex_has_not_printed_is_there(tmp_path: Path) -> None:
     """The second of two: the first was printed as completed."""
-    done = json.loads(CODEX_PRINT[-1])
-    done["type"] = "item.completed"
-    done["item"] |= {"status": "completed", "exit_code": 0, "aggregated_output": "tick"}
-    events = codex(tmp_path, [*CODEX_PRINT, json.dumps(done).encode() + b"\n"], 4)
+    events = codex(tmp_path, [*CODEX_PRINT, COMPLETED], 4)
 
     of_run = [("tool-call", "running"), ("tool-result", "completed")]
     assert about_calls(events) == [*of_run, ("tool-call", "running"), ("tool-result", "cancelled")]
+
+
+def test_call_whose_result_is_read_after_the_tap_has_ended_is_there_once(tmp_path: Path) -> None:
+    """Where nothing reports changes of the file, the end of the tap comes first."""
+    call, result = 11, 13
+    lines = moved_to_now(CODEX_FILE)
+    stated = json.loads(lines[result])
+    stated["payload"]["output"] = "Wall time: 3.6 seconds\nProcess exited with code 0\nOutput:\ntick\n"
+    with Follower(tmp_path, grace=0.5, tolerance=0.5, polling=True) as follower:
+        path = follower.rollouts / ROLLOUT
+        with follower.connect() as wire:
+            publish(wire, "run-1", [*CODEX_PRINT, COMPLETED])
+            append(path, lines[: call + 1])
+            follower.read(path, call + 1)
+            append(path, [json.dumps(stated).encode() + b"\n"])
+            end(wire)
+        events = settled(follower, 2)
+
+    assert about_calls(events) == [("tool-call", "running"), ("tool-result", "completed")]
 
 
 @pytest.mark.parametrize("failpoint", ["after-commit:1", "before-commit:2", "after-commit:2"])
@@ -165,7 +186,7 @@ def about_calls(events: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
 def codex(directory: Path, printed: list[bytes], expected: int) -> list[dict[str, Any]]:
     """Return the events of a run of Codex that was stopped, of which this was printed."""
     with Follower(directory, grace=0.5, tolerance=0.5) as follower:
-        path = follower.rollouts / "rollout-2026-11-21T20-43-30-01a1ffd9-8f39-7e73-b1ef-ce9c115a6155.jsonl"
+        path = follower.rollouts / ROLLOUT
         with follower.connect() as wire:
             publish(wire, "run-1", printed)
             append(path, moved_to_now(CODEX_FILE))
