@@ -483,7 +483,7 @@ class CodexTerminal(TerminalClient):
     def rewind(self) -> None:
         """Take the last turn back. Its prompt is there to be changed."""
         self.type(ESCAPE)
-        self.until("again to edit")
+        self.until("edit")  # of a line, only what differs from the one before is written
         self.type(ESCAPE)
         self.until("to edit message")
         self.type("\r")

@@ -224,7 +224,7 @@ WAYS = {
     ),
     "stored": Way(
         "`tooltap ingest --acp`, twice, when the agent has ended",
-        clients={one: _ACP[one] for one in ("claude-agent-acp", "opencode")},
+        clients={one: _ACP[one] for one in ("claude-agent-acp", "opencode", "qwen")},
         lacks="The agent lists no sessions over ACP.",
     ),
 }
@@ -307,11 +307,15 @@ SCENARIOS = {
 }
 STOPS_WHEN_DENIED = ("opencode",)
 """Agents that end the turn when a call is denied, and do not ask their model again."""
+OWN_TURNS = ("opencode",)
+"""Agents that answer a prompt in mid-turn together with the one before, each in a turn of its own."""
 EXPLAINED = {
     "gemini/follow/sigint": "Gemini CLI stores no end of an interrupted turn, which goes on for tooltap.",
     "claude/.*/sigint": "Claude Code says of the interrupted call that the user has rejected it: it reads `denied`.",
     "gemini/(run|absent|killed|both|both-killed)/fails": "Gemini CLI prints `success` for a command that fails: it "
     "reads `completed`.",
+    "gemini/(proxy|proxy-killed)/resume": "Gemini CLI cannot load a session in the minute in which it began: it begins "
+    "its file anew, and finds nothing there.",
     "opencode/(gateway|gateway-killed)/fails": "OpenCode tells its model no exit code of a command: it reads "
     "`completed`.",
 }
