@@ -312,8 +312,8 @@ OWN_TURNS = ("opencode",)
 EXPLAINED = {
     "gemini/follow/sigint": "Gemini CLI stores no end of an interrupted turn, which goes on for tooltap.",
     "claude/.*/sigint": "Claude Code says of the interrupted call that the user has rejected it: it reads `denied`.",
-    "gemini/(run|absent|killed|both|both-killed)/fails": "Gemini CLI prints `success` for a command that fails: it "
-    "reads `completed`.",
+    "gemini/(run|absent|killed|both|both-killed)/fails": "Gemini CLI prints `success`, and no exit code, for a "
+    "command that fails and has printed something: it reads `completed`.",
     "gemini/(proxy|proxy-killed)/resume": "Gemini CLI cannot load a session in the minute in which it began: it begins "
     "its file anew, and finds nothing there.",
     "opencode/(gateway|gateway-killed)/fails": "OpenCode tells its model no exit code of a command: it reads "
