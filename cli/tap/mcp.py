@@ -98,13 +98,9 @@ def command(
         raise click.UsageError("--project and --all-projects are for --history")
     if projects and all_projects:
         raise click.UsageError("--project and --all-projects exclude each other")
-    import anyio
-
     from tooltap.daemon.taps.mcp.offered import Settings
     from tooltap.daemon.taps.mcp.serving import serve
 
     readable = None if all_projects else [*projects] or [Path.cwd()]
     timeout = command_timeout if allow_commands else None
-    anyio.run(
-        serve, Settings([*roots] or [Path.cwd()], timeout, max_bytes, session, provider, socket, history, readable)
-    )
+    serve(Settings([*roots] or [Path.cwd()], timeout, max_bytes, session, provider, socket, history, readable))

@@ -109,7 +109,7 @@ USED = {
     "doctor": ("--timeout 1", PARSING | PACKAGES | {"hashlib", "sqlite3", "platformdirs"}),
     "service": ("status", CLICK | {"shutil", "platformdirs"}),
     "export": (f"--html {CLAUDE} -o PAGE", SERVING | PAGE),
-    "mcp": ("", JSON | LOOP | {"shutil"}),
+    "mcp": ("", JSON),
 }
 """Command -> arguments, and the heavy modules that it needs."""
 ELSEWHERE = {"run", "proxy", "serve", "up"}

@@ -13,25 +13,28 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import anyio
 import orjson
-from anyio import to_thread
-from anyio.abc import TaskGroup
 
 from tooltap import __version__
 from tooltap.daemon.taps.mcp.files import folder_of_uri
+
+if TYPE_CHECKING:  # most servers end before they need it, and it takes half of their time
+    import anyio
+    from anyio.abc import TaskGroup
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 VERSIONS = ("2026-07-28",)
 """Versions without a handshake."""
 META = "io.modelcontextprotocol/"
 """What the keys in `_meta` that the protocol defines begin with."""
+CALLS = frozenset({"tools/call", "resources/read"})
+"""Methods that take time."""
 ROOTS = "roots"
 ROOTS_TIMEOUT = 5.0
 """Seconds for a client of the older generation to name its roots."""
@@ -110,8 +113,17 @@ class Resources(NamedTuple):
     read: Callable[[str], Awaitable[list[Object]]]
 
 
+class _Request(NamedTuple):
+    id: RequestId
+    method: str
+    params: Object
+
+
 class McpServer:
-    """Serves tools, and resources if there are any, to the client at standard input and output."""
+    """Serves tools, and resources if there are any, to the client at standard input and output.
+
+    `greet` answers all that takes no time. It returns at the first call, and `run` goes on from there.
+    """
 
     def __init__(self, tools: Mapping[str, Tool], resources: Resources | None = None) -> None:
         self._tools = tools
@@ -120,62 +132,93 @@ class McpServer:
         self._running: dict[RequestId, anyio.CancelScope] = {}
         self._asked: dict[str, _Asked] = {}
         self._numbers = count(1)
-        self._writing = anyio.Lock()
 
-    async def run(self) -> None:
+    def greet(self) -> Iterator[bytes | None] | None:
+        """Answer the client until it calls something. Returns the lines from there on; None if it has left."""
+        lines = _lines()
+        for line in lines:
+            try:
+                request = self._parsed(line)
+            except RequestError as error:
+                _write(_refusal(None, error))
+                continue
+            if request is not None:
+                if request.method in CALLS:
+                    return chain([line], lines)
+                _write(_at_once(self._answered(request)))
+        return None
+
+    async def run(self, lines: Iterator[bytes | None]) -> None:
         """Serve until the client closes standard input. Requests that run then are cancelled if they do not end within
         `GRACE`."""
+        import anyio
+        from anyio import to_thread
+
+        self._writing = anyio.Lock()
         async with anyio.create_task_group() as tasks:
-            async for line in _lines():
+            while (line := await to_thread.run_sync(next, lines, b"")) != b"":
                 await self._receive(line, tasks)
             tasks.cancel_scope.deadline = anyio.current_time() + GRACE
 
     async def _receive(self, line: bytes | None, tasks: TaskGroup) -> None:
-        if line is None:
-            await self._refuse(None, RequestError(PARSE_ERROR, f"a message has more than {MAX_LINE} bytes"))
+        import anyio
+
+        try:
+            request = self._parsed(line)
+        except RequestError as error:
+            await self._send(_refusal(None, error))
             return
+        if request is None:
+            return
+        if len(self._running) >= MAX_REQUESTS:
+            busy = RequestError(BUSY, f"{MAX_REQUESTS} requests have no answer yet")
+            await self._send(_refusal(request.id, busy))
+            return
+        scope = self._running[request.id] = anyio.CancelScope()
+        tasks.start_soon(self._serve, request, scope)
+
+    def _parsed(self, line: bytes | None) -> _Request | None:
+        """Read a message. Returns None unless it is a request. Raises `RequestError` if it is no message."""
+        if line is None:
+            raise RequestError(PARSE_ERROR, f"a message has more than {MAX_LINE} bytes")
         try:
             message = orjson.loads(line)
         except orjson.JSONDecodeError:
-            await self._refuse(None, RequestError(PARSE_ERROR, "a message is not JSON"))
-            return
+            raise RequestError(PARSE_ERROR, "a message is not JSON") from None
         if not isinstance(message, dict):
-            await self._refuse(None, RequestError(INVALID_REQUEST, "a message is not an object"))
-            return
-        request_id, method = message.get("id"), message.get("method")
-        params = message.get("params")
-        params = params if isinstance(params, dict) else {}
+            raise RequestError(INVALID_REQUEST, "a message is not an object")
+        request_id, method, params = message.get("id"), message.get("method"), _object(message, "params")
         if not isinstance(method, str):
             if isinstance(request_id, str) and (asked := self._asked.get(request_id)) is not None:
                 asked.answer(message.get("result"))
-        elif "id" not in message:
+            return None
+        if "id" not in message:
             self._notified(method, params)
-        elif not isinstance(request_id, str | int) or isinstance(request_id, bool) or request_id in self._running:
-            await self._refuse(None, RequestError(INVALID_REQUEST, "the id of a request is missing, or in use"))
-        elif len(self._running) >= MAX_REQUESTS:
-            await self._refuse(request_id, RequestError(BUSY, f"{MAX_REQUESTS} requests have no answer yet"))
-        else:
-            scope = self._running[request_id] = anyio.CancelScope()
-            tasks.start_soon(self._serve, request_id, method, params, scope)
+            return None
+        if not isinstance(request_id, str | int) or isinstance(request_id, bool) or request_id in self._running:
+            raise RequestError(INVALID_REQUEST, "the id of a request is missing, or in use")
+        return _Request(request_id, method, params)
 
     def _notified(self, method: str, params: Object) -> None:
         request_id = params.get("requestId")
         if method == "notifications/cancelled" and isinstance(request_id, str | int) and request_id in self._running:
             self._running.pop(request_id).cancel()
 
-    async def _serve(self, request_id: RequestId, method: str, params: Object, scope: anyio.CancelScope) -> None:
+    async def _serve(self, request: _Request, scope: anyio.CancelScope) -> None:
         """Answer a request, unless it is cancelled meanwhile."""
         try:
             with scope:
-                try:
-                    result = await self._result(method, params)
-                except RequestError as error:
-                    await self._refuse(request_id, error)
-                else:
-                    await self._send({"id": request_id, "result": result})
+                await self._send(await self._answered(request))
         finally:
-            if self._running.get(request_id) is scope:
-                del self._running[request_id]
+            if self._running.get(request.id) is scope:
+                del self._running[request.id]
+
+    async def _answered(self, request: _Request) -> bytes:
+        try:
+            result = await self._result(request.method, request.params)
+        except RequestError as error:
+            return _refusal(request.id, error)
+        return _message({"id": request.id, "result": result})
 
     async def _result(self, method: str, params: Object) -> Object:
         meta = _object(params, "_meta")
@@ -244,32 +287,30 @@ class McpServer:
 
     async def _request_roots(self) -> Object:
         """Request the client's roots. An empty object if it does not name them."""
+        import anyio
+
         request_id = f"roots-{next(self._numbers)}"
-        asked = self._asked[request_id] = _Asked()
+        asked = self._asked[request_id] = _Asked(anyio.Event())
         try:
-            await self._send({"id": request_id, "method": "roots/list"})
+            await self._send(_message({"id": request_id, "method": "roots/list"}))
             with anyio.move_on_after(ROOTS_TIMEOUT):
                 await asked.answered.wait()
         finally:
             del self._asked[request_id]
         return asked.result
 
-    async def _refuse(self, request_id: RequestId | None, error: RequestError) -> None:
-        about = {"code": error.code, "message": str(error)} | ({} if error.data is None else {"data": error.data})
-        await self._send({"id": request_id, "error": about})
+    async def _send(self, message: bytes) -> None:
+        from anyio import to_thread
 
-    async def _send(self, message: Object) -> None:
-        """Send a message, unless the client no longer reads: then it is about to close standard input as well."""
         async with self._writing:
-            with suppress(BrokenPipeError):
-                await to_thread.run_sync(_write, orjson.dumps({"jsonrpc": "2.0", **message}) + b"\n")
+            await to_thread.run_sync(_write, message)
 
 
 class _Asked:
-    """A request to the client."""
+    """A request to the client. `answered` is set when it has answered."""
 
-    def __init__(self) -> None:
-        self.answered = anyio.Event()
+    def __init__(self, answered: anyio.Event) -> None:
+        self.answered = answered
         self.result: Object = {}
 
     def answer(self, result: Any) -> None:
@@ -277,10 +318,28 @@ class _Asked:
         self.answered.set()
 
 
-async def _lines() -> AsyncIterator[bytes | None]:
+def _at_once(work: Coroutine[Any, Any, bytes]) -> bytes:
+    """Return the result of a coroutine that waits for nothing, without an event loop."""
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        return bytes(ended.value)
+    raise RuntimeError("it waits")
+
+
+def _refusal(request_id: RequestId | None, error: RequestError) -> bytes:
+    about = {"code": error.code, "message": str(error)} | ({} if error.data is None else {"data": error.data})
+    return _message({"id": request_id, "error": about})
+
+
+def _message(message: Object) -> bytes:
+    return orjson.dumps({"jsonrpc": "2.0", **message}) + b"\n"
+
+
+def _lines() -> Iterator[bytes | None]:
     """Yield the lines of standard input; None for one that is longer than `MAX_LINE`."""
     line, is_too_long = bytearray(), False
-    while data := await to_thread.run_sync(os.read, sys.stdin.fileno(), CHUNK):
+    while data := os.read(sys.stdin.fileno(), CHUNK):
         *ended, rest = data.split(b"\n")
         for part in ended:
             line += part
@@ -295,8 +354,10 @@ async def _lines() -> AsyncIterator[bytes | None]:
 
 
 def _write(data: bytes) -> None:
-    while data:
-        data = data[os.write(sys.stdout.fileno(), data) :]
+    """Write to standard output, unless the client no longer reads: then it is about to close standard input as well."""
+    with suppress(BrokenPipeError):
+        while data:
+            data = data[os.write(sys.stdout.fileno(), data) :]
 
 
 def _object(of: Object, key: str) -> Object:

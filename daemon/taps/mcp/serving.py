@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import msgspec
-from anyio.abc import TaskStatus
 
 from tooltap.daemon.taps.mcp.files import Roots
 from tooltap.daemon.taps.mcp.keeper import become_subreaper
@@ -25,6 +24,8 @@ from tooltap.daemon.taps.mcp.offered import (
 from tooltap.daemon.taps.mcp.server import Call, McpServer, Resources, Tool, said
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+
     from tooltap.daemon.taps.mcp.history import History
     from tooltap.daemon.taps.mcp.tools import DisplayTools
 
@@ -34,20 +35,30 @@ OUTPUT_ID = "tooltap/outputId"
 """Key in the `_meta` of results, for clients that show the output: models do not see `_meta`."""
 
 
-async def serve(settings: Settings) -> None:
+def serve(settings: Settings) -> None:
     """Serve until the client disconnects."""
     if settings.command_timeout is not None:
         become_subreaper()
     display = _Display(settings)
+    tools, resources = display.tools(), None
+    if settings.history:
+        history = _History(settings)
+        tools |= history.tools()
+        resources = Resources([EVENTS], history.read)
+    server = McpServer(tools, resources)
+    if (lines := server.greet()) is not None:
+        import anyio  # it takes as long as all else
+
+        anyio.run(_serve, server, display, lines)
+
+
+async def _serve(server: McpServer, display: _Display, lines: Iterator[bytes | None]) -> None:
+    import anyio
+
     try:
         async with anyio.create_task_group() as tasks:
             await tasks.start(_end_at_signals, display)
-            tools, resources = display.tools(), None
-            if settings.history:
-                history = _History(settings)
-                tools |= history.tools()
-                resources = Resources([EVENTS], history.read)
-            await McpServer(tools, resources).run()
+            await server.run(lines)
             tasks.cancel_scope.cancel()
     finally:
         await display.close()
@@ -129,6 +140,8 @@ def _described(tool: type[DisplayTool | HistoryTool]) -> dict[str, Any]:
 async def _end_at_signals(display: _Display, *, task_status: TaskStatus[None]) -> None:
     """End the stream and the process at a signal: reading standard input cannot be interrupted. Commands end with it,
     as their keepers notice."""
+    import anyio
+
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         task_status.started()
         async for number in signals:
