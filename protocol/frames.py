@@ -455,6 +455,8 @@ ERROR_CODES: Final[dict[ErrorCode, str]] = {
 
 Form: TypeAlias = Literal["events", "display"]
 SubscribedForm: TypeAlias = Literal["events", "display", "ag-ui"]
+FOLDER_LENGTH: Final = 4_096
+"""Characters of the path of a publisher's folder."""
 PROMPT_LENGTH: Final = 131_072
 """Characters of a publisher's prompt. Linux takes no longer argument."""
 
@@ -491,6 +493,8 @@ class Ingest(ClientStruct, kw_only=True, tag="ingest"):
     """When the agent was started, in milliseconds since the epoch. It is compared with a session file that is also
     followed: what the agent wrote from then on is in this stream.
     """
+    cwd: Annotated[str, msgspec.Meta(min_length=1, max_length=FOLDER_LENGTH)] | None = None
+    """The folder in which the agent was started. Sessions whose stream states no folder get it."""
     prompt: Annotated[str, msgspec.Meta(max_length=PROMPT_LENGTH)] | None = None
     """The agent's prompt, if the publisher knows it and the stream may lack it: it becomes the user's first message,
     unless the stream contains that message.

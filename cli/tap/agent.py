@@ -27,6 +27,7 @@ from tooltap.normalizers.catalog.registry import (
     provider_of_fork,
     stores,
     takes_answers,
+    works_where_it_is_started,
 )
 
 if TYPE_CHECKING:
@@ -209,11 +210,32 @@ def _tap(start: AgentStart, stream: str, started: int, stdin_at: int | None, ans
     prompt = given_prompt(start.command, stdin_at) if start.name == "run" else None
     provider = start.provider or provider_of_fork(agent_of(start.command))
     options = StreamOptions(
-        stream, start.dialect, provider, start.session, start.mcp_servers, started=started, prompt=prompt
+        stream,
+        start.dialect,
+        provider,
+        start.session,
+        start.mcp_servers,
+        started=started,
+        cwd=_folder(start.command),
+        prompt=prompt,
     )
     socket = find_socket() if start.socket is None else Path(start.socket)
     to_agent = None if answering is None else answering.write
     return Tap(options, socket, SpoolLimits(spool_path(), *start.spool_limits), to_agent=to_agent)
+
+
+def _folder(command: Sequence[str]) -> str | None:
+    """Return the working folder; None if the agent may work in another one, or it cannot be written in a frame."""
+    from tooltap.protocol.frames import FOLDER_LENGTH
+
+    if not works_where_it_is_started(command):
+        return None
+    try:
+        folder = os.getcwd()
+        folder.encode()
+    except (OSError, UnicodeEncodeError):
+        return None
+    return folder if len(folder) <= FOLDER_LENGTH else None
 
 
 def file_position(descriptor: int) -> int | None:

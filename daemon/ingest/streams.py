@@ -568,6 +568,7 @@ class Streams:
             parent=request.parent,
             mcp_servers=request.mcp_servers,
             started=request.started,
+            cwd=request.cwd,
             prompt=masked_prompt(request.prompt) if self._masks else request.prompt,
             statistics=Statistics(stream=stream, dialect=request.dialect, provider=request.provider or ""),
         )

@@ -192,6 +192,8 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Time of the last line, or of the end that its publisher sent."""
     started: int | None = None
     """Start of the agent, in ms since the epoch, if the publisher says so."""
+    cwd: str | None = None
+    """The folder in which the agent was started, if the publisher says so."""
     roles: dict[str, Role] = {}
     """Session -> role of this stream in it. Empty for streams of session files."""
     begins: dict[str, int] = {}

@@ -1,8 +1,9 @@
 """Repository that a session works in: the folder above its `cwd` that has `.git`, on the machine of the daemon.
 
-Agents state the folder in which they were started, seldom the repository. So it is looked for before the events of a
-session are committed: in a thread, with a limit of time and of folders, and once for each folder. A folder that is not
-on this machine has none; nor has one below the home folder that only the home folder's own repository holds.
+Agents state the folder in which they were started, or their tap does, seldom the repository. So it is looked for before
+the events of a session are committed: in a thread, with a limit of time and of folders, and once for each folder. A
+folder that is not on this machine has none; nor has one below the home folder that only the home folder's own
+repository holds.
 
 A worktree belongs to the repository whose `.git` folder it names. Where that is not on this machine, the path of the
 worktree says it (`worktrees.py`).
@@ -35,7 +36,13 @@ class Repositories:
         self._known: dict[str, str | None] = {}
 
     async def learn(self, live: NextCommit) -> None:
-        """Look up the repositories for the next commit, and remember them."""
+        """Look up the repositories for the next commit, and remember them. Sessions whose stream states no folder get
+        that of their publisher before."""
+        if live.info.cwd is not None:
+            for event in live.pending:
+                if event.kind == "session" and event.fields.state == "started" and event.fields.cwd is None:
+                    started = msgspec.structs.replace(event.event, cwd=live.info.cwd)
+                    live.exchange(event, Produced.of(started))
         for event in _placed(live):
             if (cwd := event.fields.cwd) not in self._known:
                 found = None

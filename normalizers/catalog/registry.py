@@ -287,6 +287,23 @@ def agent_of(command: Sequence[str]) -> str:
     return name if name in agents() else ""
 
 
+OTHER_FOLDER = frozenset(
+    {
+        *("--cd", "--cwd", "--dir", "--directory", "--project-dir", "--project-path", "--root", "--work-dir"),
+        *("--workdir", "--working-dir", "--working-directory", "--workspace", "--workspace-root", "--worktree"),
+    }
+)
+"""Options of agents that name the folder in which they work; `-C` and `-w` for short."""
+
+
+def works_where_it_is_started(command: Sequence[str]) -> bool:
+    """Return whether a command starts an agent that we know, and does not name another folder for it."""
+    name, arguments = _read(command)
+    return name in agents() and not any(
+        one.partition("=")[0] in OTHER_FOLDER or one.startswith(("-C", "-w")) for one in arguments
+    )
+
+
 def prompt_of(command: Sequence[str], stdin: Callable[[], str | None]) -> str | None:
     """Return the prompt that an agent gets from its command line or from standard input; None if there is none or it is
     ambiguous. `stdin`: returns the content of standard input, or None if unknown."""

@@ -1285,6 +1285,8 @@ export interface Ingest extends ClientStruct {
    * followed: what the agent wrote from then on is in this stream.
    */
   started?: number;
+  /** The folder in which the agent was started. Sessions whose stream states no folder get it. */
+  cwd?: string;
   /**
    * The agent's prompt, if the publisher knows it and the stream may lack it: it becomes the user's first message,
    * unless the stream contains that message.

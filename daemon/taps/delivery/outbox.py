@@ -51,6 +51,7 @@ class StreamOptions(NamedTuple):
     parent: str | None = None
     started: int | None = None
     """When the agent was started, in ms since the epoch."""
+    cwd: str | None = None
     prompt: str | None = None
 
 

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from tooltap.normalizers.catalog.registry import agents, missing_flags, prompt_of
+from tooltap.normalizers.catalog.registry import agents, missing_flags, prompt_of, works_where_it_is_started
 
 
 @pytest.mark.parametrize(
@@ -134,3 +134,20 @@ def test_prompt_that_is_no_argument(command: str, prompt: str | None) -> None:
 def test_prompt_that_nobody_sees() -> None:
     assert prompt_of(["claude", "-p", "--output-format", "stream-json"], lambda: None) is None
     assert prompt_of(["claude", "-p", "--output-format", "stream-json"], lambda: " \n") is None
+
+
+@pytest.mark.parametrize(
+    ("command", "is_known"),
+    [
+        ("gemini -p Hi", True),
+        ("codex exec --json Hi", True),
+        ("codex exec -C /work Hi", False),
+        ("codex --cd=/work exec Hi", False),
+        ("opencode run --dir /work Hi", False),
+        ("kimi --work-dir /work -p Hi", False),
+        ("gemini --worktree fix -p Hi", False),
+        ("cat recording.jsonl", False),
+    ],
+)
+def test_agent_works_where_it_is_started_unless_an_option_names_a_folder(command: str, is_known: bool) -> None:
+    assert works_where_it_is_started(command.split()) is is_known

@@ -19,6 +19,7 @@ from tests.daemon.running import Running
 from tests.daemon.taps.following import FIXTURES
 
 LINE = b'{"type":"nonsense"}\n'
+GEMINI = FIXTURES / "gemini-stream" / "gemini-0.61.0" / "read.jsonl"
 KILO = FIXTURES / "opencode-run" / "kilo-7.7.9" / "shell.jsonl"
 
 
@@ -74,6 +75,30 @@ def test_fork_of_an_agent_keeps_its_name(daemon: Running, tmp_path: Path) -> Non
         events = [event for event in wire.rest() if "kind" in event]
 
     assert {(event["provider"], event["dialect"]) for event in events} == {("kilo", "opencode-run")}
+
+
+def test_session_has_the_folder_of_the_agent_where_its_stream_states_none(daemon: Running, tmp_path: Path) -> None:
+    """Gemini CLI states no folder."""
+    (tmp_path / "shop" / ".git" / "objects").mkdir(parents=True)
+    (tmp_path / "shop" / ".git" / "HEAD").touch()
+    (tmp_path / "shop" / "src").mkdir()
+    (tmp_path / "gemini").write_text(f"#!/bin/sh\ncat '{GEMINI}'\n")
+    (tmp_path / "gemini").chmod(0o755)
+    command = [tmp_path / "gemini", "-p", "Read it", "--output-format", "stream-json"]
+    with start("run", "--socket", daemon.path, "--", *command, cwd=tmp_path / "shop" / "src") as child:
+        child.end()
+    with daemon.connect() as wire:
+        [session] = wire.ask("sessions")["sessions"]
+
+    assert (session["cwd"], session["project"]) == (str(tmp_path / "shop" / "src"), str(tmp_path / "shop"))
+
+
+def test_folder_that_a_stream_states_is_the_session_s(daemon: Running) -> None:
+    tooltap("run", "--socket", daemon.path, "--", "cat", CLAUDE)
+    with daemon.connect() as wire:
+        [session] = wire.ask("sessions")["sessions"]
+
+    assert session["cwd"] == json.loads(CLAUDE.read_bytes().splitlines()[0])["cwd"] != os.getcwd()
 
 
 def test_output_is_not_buffered(daemon: Running) -> None:
