@@ -31,9 +31,9 @@ class Agent(NamedTuple):
     """Options with which it may call all that it needs."""
 
 
-# Gemini CLI says nowhere in which folder it runs, so that its sessions are of no project.
 AGENTS = {
     "claude": Agent("mcp__tooltap__search_sessions", ("--allowedTools", "Bash,mcp__tooltap__search_sessions")),
+    "gemini": Agent("mcp_tooltap_search_sessions", ()),
     "opencode": Agent("tooltap_search_sessions", ()),
 }
 
