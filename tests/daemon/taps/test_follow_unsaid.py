@@ -121,6 +121,7 @@ def test_call_whose_result_is_read_after_the_tap_has_ended_is_there_once(tmp_pat
     call, result = 11, 13
     lines = moved_to_now(CODEX_FILE)
     stated = json.loads(lines[result])
+    stated["timestamp"] = json.loads(lines[call])["timestamp"]  # before the tap ends
     stated["payload"]["output"] = "Wall time: 3.6 seconds\nProcess exited with code 0\nOutput:\ntick\n"
     with Follower(tmp_path, grace=0.5, tolerance=0.5, polling=True) as follower:
         path = follower.rollouts / ROLLOUT
