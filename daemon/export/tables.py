@@ -63,7 +63,7 @@ TABLES: tuple[Table, ...] = (
         ("session",),
         (
             Column("session", "text", "Its id"),
-            Column("agent", "text", "The agent: `claude`, `codex`, …"),
+            Column("agent", "text", "The name of the agent"),
             Column("agent_version", "text", "Its version"),
             Column("model", "text", "The model that was used last"),
             Column("models", "json", "All models, in the order of their first use"),
