@@ -205,13 +205,16 @@ class McpServer:
             self._running.pop(request_id).cancel()
 
     async def _serve(self, request: _Request, scope: anyio.CancelScope) -> None:
-        """Answer a request, unless it is cancelled meanwhile."""
+        """Answer a request, unless it is cancelled meanwhile. Its id is free when its answer is sent."""
+        answer = b""
         try:
             with scope:
-                await self._send(await self._answered(request))
+                answer = await self._answered(request)
         finally:
             if self._running.get(request.id) is scope:
                 del self._running[request.id]
+        if answer:
+            await self._send(answer)
 
     async def _answered(self, request: _Request) -> bytes:
         try:
