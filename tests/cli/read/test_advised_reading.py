@@ -135,6 +135,7 @@ def test_path_in_place_of_a_session_is_found_in_all(daemon: Running) -> None:
 
 
 def test_limit_that_a_list_names_lists_more(read: Running) -> None:
+    read.until_indexed()
     for words, more in (
         (("calls", "--limit", "1"), "the newest 1 call;"),
         (("sessions", "--limit", "1"), "1 of 2 sessions;"),
