@@ -72,7 +72,7 @@ const ASKED = {
 };
 const UPDATE = { sessionUpdate: "agent_message_chunk", content: { type: "text", text: "Removed." } };
 
-/** Publishes an ACP agent that asks once, passes on what it is told, and then ends its turn. Gives what it was told. */
+/** Publishes an ACP agent that asks once, passes on what it gets, and then ends its turn. Returns what it got. */
 async function ask(): Promise<unknown> {
   const socket = connect({ path: daemon.path });
   const tap = (dir: "in" | "out", line: string) => socket.write(JSON.stringify({ dir, line }) + "\n");

@@ -25,8 +25,10 @@ from tooltap.daemon.formats import counted, dollars, spent, tool_name
 from tooltap.daemon.sessions.listing import asked_text
 from tooltap.daemon.sessions.repository import root_of
 from tooltap.daemon.sessions.worktrees import project_of_path
+from tooltap.daemon.show.blocks import short
 from tooltap.daemon.show.bodies import error_text
 from tooltap.daemon.taps.mcp.offered import (
+    HISTORY,
     FilesChanged,
     GetEvent,
     GetSession,
@@ -54,7 +56,8 @@ PER_SESSION = 3
 DAY = 86_400_000
 LEFT_OUT = frozenset({"v", "id", "stream", "line", "protocol", "dialect", "preview"})
 """What no model needs of an event. A preview may be cut within a secret."""
-OWN = ("search_sessions", "get_session", "get_event", "list_waiting", "files_changed")
+OWN = tuple(tool.NAME for tool in HISTORY)
+"""What the names of these tools end with, whatever an agent puts before them. Calls of them are not found."""
 
 
 class NotFoundError(Exception):
@@ -257,13 +260,13 @@ def _line_of(event: AnyEvent) -> str:
     if not event.replay and event.agent is None:
         match event:
             case Message():
-                said = f"{event.role}: {_cut(event.text)}"
+                said = f"{event.role}: {short(event.text, MOST_TEXT)}"
             case ToolCall():
                 said = (
                     f"{tool_name(event.name)}: {preview(event.name, event.input, None, MOST_TEXT) or event.title or ''}"
                 )
             case ToolResult() if event.status != "completed":
-                said = f"{tool_name(event.name)} {event.status}: {_cut(error_text(event))}"
+                said = f"{tool_name(event.name)} {event.status}: {short(error_text(event), MOST_TEXT)}"
             case Turn() if event.state in ("failed", "cancelled"):
                 said = f"turn {event.state}"
     return said and f"{event_uri(event.seq or 0)} {said}"
@@ -285,8 +288,3 @@ def _without_own(value: Any) -> Any:
 def _excerpt(text: str) -> str:
     """Mask a text that may be cut within a secret."""
     return masked_title(text, mask_secrets)
-
-
-def _cut(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
