@@ -15,7 +15,8 @@ server which has ended is ended when the next one is there. As with other server
 connected is lost: the stream has a loss of one line in its place.
 
 What the daemon has for Codex is written between two messages, once: its id is noted first. An answer is only written
-while its request is open on this connection. If others answer in the same moment, Codex takes the first answer.
+while its request is open on this connection. A new connection gets the open requests again with their threads; an
+answer waits for that. If others answer in the same moment, Codex takes the first answer.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ SILENCE = 30.0
 """Seconds between two pings, and for the answer to one."""
 CLOSING = 1.0
 """Seconds for the server to take part in closing a connection."""
+JOINING = 5.0
+"""Seconds from the beginning of a connection in which an answer waits for its request to be sent again."""
 TRIES = 6
 """Number of attempts to join a thread that has just become active."""
 WRITTEN = ("turn/start", "turn/steer", "turn/interrupt")
@@ -229,7 +232,7 @@ class _Attachment:
         message = None if frame.path is not None or "\n" in frame.line else _decoded(frame.line)
         if message is None or not (frame.answers or message.get("method") in WRITTEN):
             return f"nothing like this is written to {product}"
-        if frame.answers != response_key(message) or not connection.is_open(frame.answers):
+        if frame.answers != response_key(message) or not await connection.is_open(frame.answers):
             return f"it was answered elsewhere, or {product} does not know it any more"
         if (why_not := self._noted.add(frame.id)) is None:
             return await self._send(connection, frame)
@@ -355,10 +358,21 @@ class _Connection:
         """Threads that Codex made for itself."""
         self._open: set[str] = set()
         """Keys of the server's requests that nobody has answered."""
+        self._heard: set[str] = set()
+        """Keys of the requests that this connection has heard of, open or not."""
+        self._news = anyio.Event()
+        """Set when a key is added to those."""
+        self._joined_by = anyio.current_time() + JOINING
 
-    def is_open(self, key: str | None) -> bool:
-        """Whether a request of the server may be answered; True for what answers none."""
-        return key is None or key in self._open
+    async def is_open(self, key: str | None) -> bool:
+        """Whether a request of the server may be answered; True for what answers none. For one that was open before
+        this connection, wait until it is sent again."""
+        if key is None:
+            return True
+        with anyio.CancelScope(deadline=self._joined_by):
+            while key not in self._heard:
+                await self._news.wait()
+        return key in self._open
 
     async def write(self, frame: ForAgent) -> None:
         """Raises `ConnectionClosed`."""
@@ -401,8 +415,11 @@ class _Connection:
             return await self._read_response(message)
         if (key := request_key(message)) is not None and "id" in message and _has_room(self._open, key):
             self._open.add(key)
+            self._hear(key)
         if method == "serverRequest/resolved":
-            self._open.discard(str(request_key({"method": "", "id": params.get("requestId")})))
+            key = str(request_key({"method": "", "id": params.get("requestId")}))
+            self._open.discard(key)
+            self._hear(key)
         thread = record(params.get("thread"))
         thread_id = first_string(params, "threadId") or first_string(thread, "id")
         if thread_id is None:
@@ -418,6 +435,12 @@ class _Connection:
         if method == "thread/started" and first_string(thread, "parentThreadId") in self._threads:
             return thread_id not in self._own
         return thread_id in self._threads and self._threads[thread_id].is_joined
+
+    def _hear(self, key: str) -> None:
+        if _has_room(self._heard, key):
+            self._heard.add(key)
+            self._news.set()
+            self._news = anyio.Event()
 
     async def _read_response(self, message: dict[str, Any]) -> bool:
         request_id, result = message.get("id"), record(message.get("result"))

@@ -278,7 +278,7 @@ def test_question_that_is_sent_again_is_one_question(daemon: Running, path: Path
     with AppServer(path) as server, attached(daemon, path) as wire:
         question(wire)
         server.connections.get(timeout=60).close()
-        until(lambda: bool([one for one in of(daemon, "notice") if one["code"] == "lost"]))
+        server.connections.put(server.connections.get(timeout=60))  # joined again
         wire.ask("answer", permissionId=question(wire)["permissionId"], outcome="denied")
         assert server.got.get(timeout=60) == {"id": 0, "result": {"decision": "decline"}}
 
@@ -286,6 +286,20 @@ def test_question_that_is_sent_again_is_one_question(daemon: Running, path: Path
     [lost] = [one for one in of(daemon, "notice") if one["code"] == "lost"]
     assert lost["data"]["reason"].startswith("not connected to Codex for ")
     assert [one["state"] for one in of(daemon, "turn")] == ["started"]
+
+
+def test_answer_waits_until_its_question_is_sent_again(daemon: Running, path: Path) -> None:
+    with AppServer(path) as server, attached(daemon, path) as wire:
+        asked = question(wire)
+        server.requests = []
+        server.connections.get(timeout=60).close()
+        server.connections.put(server.connections.get(timeout=60))
+        with daemon.connect() as other:
+            other.send("answer", id="early", permissionId=asked["permissionId"], outcome="denied")
+            until(lambda: not waiting(wire))  # the answer is on its way
+            server.say(ASKED)
+            assert other.until("reply")[-1]["ok"]
+        assert server.got.get(timeout=60) == {"id": 0, "result": {"decision": "decline"}}
 
 
 def test_what_ended_meanwhile_is_over(daemon: Running, path: Path) -> None:
