@@ -59,6 +59,8 @@ async def load(
         if found is None or found.row.message > await connection.retry(messages.last_seq, timeout=None):
             return None  # the row is of a journal that was here before
         found.row.since = found.row.message = 0
+        if found.row.expired:  # the daemon that deleted the messages may have died before it wrote this
+            found.row.purge, found.row.sessions, found.row.calls = 0, {}, {}
         return Loaded(OwnRow(found.row, found.entry), _stored(found.row, 0, _Parser()), 0, False)
     part, first = messages.part(last), last.seq
     if part is None:

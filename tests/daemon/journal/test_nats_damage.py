@@ -199,3 +199,30 @@ async def test_failed_purge_is_completed(nats_place: NatsPlace, monkeypatch: pyt
         assert await everything(journal) == []
         assert await journal.sessions() == []
         assert await journal.remove_session("session-1") == 0
+
+
+async def test_stream_that_goes_on_after_an_unfinished_purge_is_not_purged_again(
+    nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(nats_place) as journal:
+        await journal.commit(commit(message("a"), state="ended", updated=1))
+        await journal._state.write()
+        api = journal._connection.api
+
+        async def die(call: str, **arguments: object) -> dict[str, object]:
+            done = await api(call, **arguments)
+            if call == f"STREAM.PURGE.{nats_place.name}":
+                raise SystemError
+            return done
+
+        monkeypatch.setattr(journal._connection, "api", die)
+        with pytest.raises(SystemError):
+            await journal.remove_session("session-1")
+
+    async with opened(nats_place) as journal:
+        stored = await journal.load_stream("s")
+        assert stored is not None
+        await journal.commit(commit(message("b"), base=1, state="ended", updated=2, position=stored.info.position))
+        await journal.expire(0)
+        assert texts(await everything(journal)) == ["b"]
+        assert [one["events"] for one in await journal.sessions()] == [1]
