@@ -729,6 +729,10 @@ class LiveStream:
             return False
         if self._needs_snapshot or self.info.state == "ended" or not self._snapshot_bytes:
             return True
+        # A commit that reopens a stream does not rely on the stored state, which may have been deleted since it was
+        # loaded: once that commit is there, it is not deleted any more.
+        if self._committed_state == "ended":
+            return True
         return self._tail_bytes > max(self._snapshot_bytes, GROWTH * self._snapshot_size)
 
     def _snapshot(self, now: int) -> bytes:

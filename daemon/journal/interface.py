@@ -291,7 +291,8 @@ class Commit(NamedTuple):
     """Outputs of the lines, in order. Partials are published in their place, but not stored."""
     tail: Sequence[Input]
     snapshot: bytes | None = None
-    """Replaces snapshot and tail. It covers the tail records of this commit."""
+    """Replaces snapshot and tail. It covers the tail records of this commit. A commit that reopens an ended stream has
+    one: what was stored may have been deleted since the stream was loaded."""
 
 
 class Committed(NamedTuple):
@@ -491,8 +492,9 @@ class Journal(ABC):
 
     @abstractmethod
     async def commit(self, commit: Commit) -> None:
-        """Return when the commit is durable; wait while the journal cannot be reached. Raises `StreamConflictError`,
-        `JournalError`."""
+        """Return when the commit is durable; wait while the journal cannot be reached. A stream that was deleted since
+        it was loaded continues, but not that of a session file, which is to be read again as a whole. Raises
+        `StreamConflictError`, `JournalError`."""
 
     @abstractmethod
     async def listen(self) -> int:

@@ -164,6 +164,49 @@ def test_parser_starts_anew_where_its_state_is_damaged(tmp_path: Path) -> None:
     assert [one["text"] for one in found if one["kind"] == "message"] == ["Hi"]
 
 
+def test_deletion_of_its_session_does_not_interrupt_a_publisher(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, {"do": "session", "id": "named"}, SAY)
+        end(wire)
+        wire, resumed = ingest(daemon)
+        assert daemon.connect().ask("remove", session="named")["events"] > 0
+        write(wire, {"do": "say", "text": "on"})
+        acked = wire.until("ack")[-1]["lines"]
+        assert (resumed, acked) == (2, 3)
+
+    with running(tmp_path) as daemon:
+        wire, resumed = ingest(daemon)
+        assert resumed == acked
+        write(wire, {"do": "say", "text": "and on"})
+        end(wire)
+        found = [one for one in read(daemon) if "op" not in one]
+        damages = daemon.stats()["journal"]["damages"]
+
+    assert [(one["kind"], one["session"], one["text"]) for one in found] == [
+        ("message", "named", "on"),
+        ("message", "named", "and on"),
+    ]
+    assert damages == 0
+
+
+def test_publisher_resumes_a_stream_whose_session_was_deleted(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, {"do": "session", "id": "named"}, SAY)
+        end(wire)
+        daemon.connect().ask("remove", session="named")
+        wire, resumed = ingest(daemon)
+        write(wire, {"do": "say", "text": "on"})
+        assert (resumed, end(wire)["lines"]) == (2, 3)
+        found = [one for one in read(daemon) if "op" not in one]
+
+    assert [(one["kind"], one.get("code"), one["line"]) for one in found] == [
+        ("notice", "parser-reset", 2),
+        ("message", None, 3),
+    ]
+
+
 def test_writing_continues_where_pages_are_intact(tmp_path: Path) -> None:
     """What is acknowledged on a damaged journal is there, with all events that are intact."""
     path = tmp_path / "journal.db"

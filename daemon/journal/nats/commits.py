@@ -10,6 +10,8 @@ extend the state of the stream from which its parser was rebuilt:
 3. A commit without an answer may have been stored. It is published again with the same expectation. If it is refused
    then, the last message tells the cases apart: with this commit's id it was stored the first time, with another id a
    different daemon has resumed the stream, and the publisher gets `StreamConflictError`.
+4. A commit is refused, too, if retention has deleted the message that it continues. If it has a snapshot, it needs
+   nothing of what was deleted, and begins the stream's messages anew (`begin_anew`); a session file is read again.
 
 The key of a chain includes the position. So when this daemon loads a stream again, the chains of its old and its new
 ingest connection stay separate.
@@ -31,6 +33,10 @@ from tooltap.daemon.journal.nats.events import Messages
 from tooltap.daemon.journal.nats.message import CommitPart, decode_part, encode_part
 
 CHAINS_IN_MEMORY = 4_096
+
+
+class PurgedError(StreamConflictError):
+    """The stream has no messages any more, not even the one that the commit continues."""
 
 
 class ChainEnd(NamedTuple):
@@ -64,6 +70,15 @@ class Commits:
         """Forget the chains of a stream, which begins again."""
         for chain in [one for one in self._chains if one[0] == stream]:
             del self._chains[chain]
+
+    def begin_anew(self, commit: Commit, deleted: int) -> bool:
+        """Let a commit be the first message of its stream, if it continues the message with the sequence `deleted`.
+        Returns whether it does."""
+        chain = commit.info.stream, commit.info.position
+        if self._chains.get(chain) != (deleted, commit.base_lines):
+            return False
+        self._chains[chain] = ChainEnd(0, commit.base_lines)
+        return True
 
     def replaced(self) -> None:
         """Forget all chains: the journal was replaced."""
@@ -110,6 +125,8 @@ class Commits:
                 if self._continues(found, commit) and last.seq != expected:
                     expected = last.seq
                     return await self._connection.publish(subject, messages, expected=expected)
+            if last is None and expected and self._connection.journals == journals:
+                raise PurgedError(f"stream {info.stream} was deleted")
             raise self._refused(info, found, was_replaced=self._connection.journals > (1 if tip is None else journals))
 
         try:

@@ -43,7 +43,7 @@ from tooltap.daemon.journal.interface import (
     decode_removed,
     drop_fields,
 )
-from tooltap.daemon.journal.nats.commits import Commits
+from tooltap.daemon.journal.nats.commits import Commits, PurgedError
 from tooltap.daemon.journal.nats.connection import AwayError, Connection, StoredMessage
 from tooltap.daemon.journal.nats.events import Feed, Messages, Outputs, Read, read, read_back
 from tooltap.daemon.journal.nats.identity import Identity, Memory
@@ -320,6 +320,25 @@ class NatsJournal(Journal):
         stream = commit.info.stream
         compared = await self._connection.retry(self._requests.compared, stream, commit.outputs, timeout=None)
         commit = commit._replace(outputs=compared.outputs)
+        try:
+            await self._store(commit, compared)
+        except PurgedError:
+            if not await self._begins_anew(commit):
+                raise
+            await self._store(commit, compared)
+
+    async def _begins_anew(self, commit: Commit) -> bool:
+        """Whether a commit continues what retention has deleted since its stream was loaded, and needs nothing of
+        it."""
+        if commit.snapshot is None or commit.info.followed:
+            return False
+        stored = await self._connection.retry(self._state.get, commit.info.stream, timeout=None)
+        if stored is None or not stored.row.expired:
+            return False
+        return self._writer.begin_anew(commit, stored.row.message)
+
+    async def _store(self, commit: Commit, compared: Compared) -> None:
+        stream = commit.info.stream
         row = await self._row_of(commit)
         self._commits += 1
         self._transactions += 1

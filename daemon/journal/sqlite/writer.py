@@ -292,11 +292,14 @@ class Writer:
                 return Outcome(job.future, job.work(self._connection))
             except NotEndedError as error:
                 return Outcome(job.future, error=error)
-        stream = job.work.info.stream
-        row = self._connection.execute("SELECT lines FROM streams WHERE stream=?", (stream,)).fetchone()
-        stored = row[0] if row else 0
+        info = job.work.info
+        row = self._connection.execute("SELECT lines, expired FROM streams WHERE stream=?", (info.stream,)).fetchone()
+        stored, is_deleted = row or (0, False)
         if stored != job.work.base_lines:
-            message = f"stream {stream} has {stored} lines, not {job.work.base_lines}"
+            message = f"stream {info.stream} has {stored} lines, not {job.work.base_lines}"
+            return Outcome(job.future, error=StreamConflictError(message))
+        if is_deleted and info.followed and not info.expired:
+            message = f"stream {info.stream} was deleted, and its file is to be read again"
             return Outcome(job.future, error=StreamConflictError(message))
         return Outcome(job.future, self._commit(job.work))
 

@@ -12,6 +12,7 @@ import pytest
 from tests.daemon.publishing import NOW, Clock, Publisher, daemon, events, journal_of, publish
 from tests.normalizers.toy import TOY, Toy
 from tooltap.daemon.ingest import live_stream
+from tooltap.daemon.journal.sqlite.check import check_file
 from tooltap.daemon.views.results import Policy
 from tooltap.daemon.views.rules import Rules, ToolRule
 from tooltap.normalizers.catalog.registry import builtin
@@ -360,6 +361,32 @@ async def test_expired_stream_resumes_with_a_reset(tmp_path: Path) -> None:
         assert (await end(again)).lines == 2
         found = await events(journal_of(streams))
         assert [(one["id"], one["kind"]) for one in found] == [("s:1d:1", "notice"), ("s:2:0", "message")]
+
+
+@pytest.mark.parametrize("deletes", ["expire", "remove_session"])
+async def test_stream_that_is_deleted_while_it_has_a_publisher_continues(tmp_path: Path, deletes: str) -> None:
+    """Whoever has loaded an ended stream still has the state that is deleted before the next line."""
+    clock = Clock()
+    path = tmp_path / "journal.db"
+    async with daemon(path, clock) as streams:
+        publisher = await publish(streams)
+        await publisher.lines({"do": "session", "id": "named"}, {"do": "say", "text": "old"})
+        await end(publisher)
+        clock.now += 10
+        journal = journal_of(streams)
+        again = await publish(streams)
+        assert await (journal.expire(clock.now) if deletes == "expire" else journal.remove_session("named"))
+        assert await events(journal) == []
+
+        for text in ("new", "newer"):
+            await again.lines({"do": "say", "text": text})
+            await again.ingest.suspend()
+            again = await publish(streams)
+        assert again.last(Ingesting).lines == 4
+        found = [(one["id"], one["text"]) for one in await events(journal)]
+        assert found == [("s:3:0", "new"), ("s:4:0", "newer")]
+        assert journal.statistics()["damages"] == 0
+    assert list(check_file(path)) == []
 
 
 async def test_newer_sniffer_reads_held_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

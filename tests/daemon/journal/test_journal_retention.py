@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.importing import Importer
-from tooltap.daemon.journal.interface import Journal, NotEndedError, OutputSlice
+from tooltap.daemon.journal.interface import Journal, NotEndedError, OutputSlice, StreamConflictError
 from tooltap.daemon.journal.json_lines import archive_lines
 from tooltap.daemon.journal.nats.connection import AwayError
 from tooltap.daemon.journal.nats.journal import NatsJournal
@@ -500,6 +500,48 @@ async def test_reopened_stream_does_not_expire(journal: Journal) -> None:
     assert await journal.expire(NOW + 100) == 0
     (left,) = (await journal.read(0))[0]
     assert journal.last_expired < left.seq == journal.oldest
+
+
+@pytest.mark.parametrize("deletes", ["expire", "remove_session"])
+async def test_stream_that_was_loaded_before_its_deletion_continues_with_a_snapshot(
+    journal: Journal, deletes: str
+) -> None:
+    await journal.commit(commit(message("a"), state="ended", updated=NOW, tail=[Line(b"a")]))
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    position = stored.info.position
+    assert await (journal.expire(NOW + 50) if deletes == "expire" else journal.remove_session("session-1")) == 1
+
+    await journal.commit(commit(message("b"), base=1, state="open", position=position, snapshot=b"of b"))
+    await journal.commit(commit(message("c"), base=2, state="open", position=position, tail=[Line(b"c")]))
+
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert (stored.info.lines, stored.info.expired) == (3, False)
+    assert (stored.snapshot, stored.snapshot_lines, stored.tail) == (b"of b", 2, [Line(b"c")])
+    assert [(one["session"], one["events"]) for one in await journal.sessions()] == [("session-1", 2)]
+
+
+async def test_file_that_was_open_when_its_stream_was_deleted_is_to_be_read_again(journal: Journal) -> None:
+    await journal.commit(commit(message("a"), state="ended", updated=NOW, followed=True))
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert await journal.expire(0, 1) == 1
+
+    with pytest.raises(StreamConflictError):
+        await journal.commit(
+            commit(message("b"), base=1, position=stored.info.position, snapshot=b"of b", followed=True)
+        )
+
+    assert (await journal.read(0))[0] == []
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert (stored.info.lines, stored.info.expired) == (1, True)
+    # Whoever loads it now may continue it: another stream has its session.
+    await journal.commit(
+        commit(message("b"), base=1, position=stored.info.position, snapshot=b"of b", followed=True, expired=True)
+    )
+    assert len((await journal.read(0))[0]) == 1
 
 
 async def test_retention_frees_space(sqlite_journal: SqliteJournal) -> None:

@@ -153,6 +153,21 @@ def test_deleted_session_that_grows_is_read_as_a_whole(kept: Kept) -> None:
     assert [event["code"] for event in events if event["kind"] == "notice"] == []
 
 
+def test_session_that_is_deleted_while_its_file_is_open_is_read_as_a_whole(kept: Kept) -> None:
+    before = figures(sessions(kept)["session-a"])
+    kept.begin_again(**{"follow.idle": 60})
+    kept.path("session-a").touch()
+    kept.wait_stats(lambda stats: stats["following"]["open"] == 1)
+    assert kept.ask("remove", session="session-a")["events"] == before["events"]
+    append(kept.path("session-a"), named([prompt_line("On day 45", 0)], "session-a"))
+
+    after = kept.until(lambda found: found.get("session-a", {}).get("turns") == before["turns"] + 1)
+    same = ("title", "calls", "inputTokens", "outputTokens", "firstTs", "streams")
+    assert [after["session-a"].get(key) for key in same] == [before.get(key) for key in same]
+    events = kept.events_when(lambda events: any(event.get("text") == "On day 45" for event in events))
+    assert [event["code"] for event in events if event["kind"] == "notice"] == []
+
+
 def test_pinned_session_outlives_retention(kept: Kept) -> None:
     socket = kept.settings["socket"]
     assert here("sessions", "pin", "session-a", "--socket", socket).stdout == b"session-a: pinned\n"
