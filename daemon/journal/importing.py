@@ -31,6 +31,9 @@ BATCH_EVENTS = 500
 BATCH_BYTES = 1024 * 1024
 """Most events and bytes of one commit, about."""
 
+NO_STATE = b""
+"""A snapshot from which no parser can be rebuilt."""
+
 _SEQ = re.compile(rb'\{"seq":\d+,')
 """How the journal begins the line of an event."""
 _lines = msgspec.json.Decoder(StreamLine | PinnedLine | OutputLine | Gap)
@@ -188,7 +191,8 @@ class Importer:
             stream.info, state="ended" if last else "suspended", restored=None if last else stream.written
         )
         try:
-            await self._journal.commit(Commit(info, stream.base, outputs, ()))
+            # An archive has no states of parsers. With none at all, a stream that has not ended would be damaged.
+            await self._journal.commit(Commit(info, stream.base, outputs, (), NO_STATE))
         except StreamConflictError:
             raise JournalError(f"stream {info.stream} was written by a daemon meanwhile") from None
         stream.base = info.lines

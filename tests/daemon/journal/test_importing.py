@@ -12,6 +12,7 @@ from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.importing import Imported, Importer, begins_archive
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.journal.json_lines import archive_lines
+from tooltap.daemon.journal.sqlite.check import check_file
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.normalizers.wire.framing import LongLine
@@ -105,6 +106,19 @@ async def test_interrupted_import_continues(journal: Journal, archive: list[byte
     events, body, _ = await facts(journal)
     assert [orjson.loads(one)["id"] for one in events] == ["a:1:0", "b:1:0", "b:2:0", "a:2:0", "b:3:0", "a:3:0"]
     assert body == TEXT
+
+
+async def test_interrupted_import_is_no_damage(sqlite_journal: SqliteJournal, archive: list[bytes]) -> None:
+    importer = Importer(sqlite_journal, lambda *_: None)
+    for line in archive[:-1]:
+        await importer._read(line.removesuffix(b"\n"))
+    await importer._flush()
+    loaded = [await sqlite_journal.load_stream(stream) for stream in ("a", "b")]
+    assert [(one.info.state, one.info.lines) for one in loaded if one is not None] == [("suspended", 3)] * 2
+    assert sqlite_journal.statistics()["damages"] == 0
+    await sqlite_journal.close()
+
+    assert list(check_file(sqlite_journal.path)) == []
 
 
 async def test_what_retention_has_deleted_is_restored(journal: Journal, archive: list[bytes]) -> None:
