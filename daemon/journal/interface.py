@@ -253,6 +253,23 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     based on it is refused if another daemon has committed since (optimistic locking)."""
 
 
+def without_content(info: StreamInfo) -> StreamInfo:
+    """What is left of a stream whose lines are deleted: its position, without what the lines said."""
+    return msgspec.structs.replace(
+        info,
+        prompt=None,
+        prompts=[],
+        pending_displays=[],
+        rewriting={},
+        repeated=[],
+        unsaid=[],
+        own_calls={},
+        shared_ids=[],
+        answers={},
+        sent={},
+    )
+
+
 class _Read(msgspec.Struct):
     bytes: int = 0
     lines: int = 0

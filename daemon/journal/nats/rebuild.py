@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from tooltap.daemon.journal.interface import JournalError, StoredStream, StreamInfo
+from tooltap.daemon.journal.interface import JournalError, StoredStream, StreamInfo, without_content
 from tooltap.daemon.journal.nats.connection import Connection
 from tooltap.daemon.journal.nats.events import CommitMessages, Messages
 from tooltap.daemon.journal.nats.message import CommitPart, DamagedError, end_of, events_of, read_rest
@@ -61,6 +61,7 @@ async def load(
         found.row.since = found.row.message = 0
         if found.row.expired:  # the daemon that deleted the messages may have died before it wrote this
             found.row.purge, found.row.sessions, found.row.calls = 0, {}, {}
+            found.row.info = without_content(found.row.info)
         return Loaded(OwnRow(found.row, found.entry), _stored(found.row, 0, _Parser()), 0, False)
     part, first = messages.part(last), last.seq
     if part is None:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tooltap.daemon.journal.interface import CorruptError, JournalError, NotEndedError
+from tooltap.daemon.journal.interface import CorruptError, JournalError, NotEndedError, without_content
 from tooltap.daemon.journal.nats.connection import AwayError, Connection
 from tooltap.daemon.journal.nats.events import Messages
 from tooltap.daemon.journal.nats.message import end_of
@@ -124,7 +124,8 @@ class Retention(NamedTuple):
             await self.connection.api(
                 f"STREAM.PURGE.{self.messages.stream}", filter=self.messages.subject(stream), seq=row.purge
             )
-        left = msgspec.structs.replace(row, expired=True, purge=0, sessions={}, calls={})
+        info = without_content(row.info)
+        left = msgspec.structs.replace(row, info=info, expired=True, purge=0, sessions={}, calls={})
         await self.state.put(OwnRow(left, own.entry))
         return sum(session.events for session in row.sessions.values()) if row.purge else 0
 

@@ -5,8 +5,8 @@ session that was read from an agent's own store is kept, with all its streams. B
 happened first go first, whenever they were ingested, and each of them as a whole. Before any of them, the output bodies
 of the older half of these sessions go (`Plan`): the newer half keeps its bodies until then.
 
-`lines` and `crc` of an ended stream outlive its events, so that a late publisher does not start again at line 0, and a
-session file is not read again before its user asks.
+The position of an ended stream (`without_content`) outlives its events, so that a late publisher does not start again
+at line 0, and a session file is not read again before its user asks.
 
 What is deleted, and in what order, is planned once (`candidates`), by a reader: commits do not wait for it.
 
@@ -35,9 +35,11 @@ from tooltap.daemon.journal.interface import (
     JournalError,
     NotEndedError,
     RemovedBody,
+    StreamInfo,
     UnstorableError,
     decode_removed,
     place_of_output,
+    without_content,
 )
 from tooltap.daemon.journal.sqlite.damage import is_unreadable
 from tooltap.daemon.journal.sqlite.tables import (
@@ -64,6 +66,7 @@ VACUUM_PAGES = 64
 """Free pages returned to the file system by one step; more if it deletes many events. 500 events are about 20 pages."""
 
 EXPIRED_SUM = STREAM_SUM.format(state="state", updated="updated", expired="1")
+KEPT_SUM = STREAM_SUM.format(state="state", updated="updated", expired="expired")
 
 
 class DeletionStep(NamedTuple):
@@ -160,6 +163,7 @@ class _Named(msgspec.Struct):
 
 # Created at import: two threads that decode a type for the first time at once crash msgspec 0.22.
 _named_decoder = msgspec.json.Decoder(_Named)
+_info_decoder = msgspec.json.Decoder(StreamInfo)
 
 
 def _sessions_in(infos: Iterable[tuple[bytes]]) -> Iterator[tuple[str]]:
@@ -302,8 +306,8 @@ def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> De
     for table in ("sessions", "session_streams"):
         execute(f"DELETE FROM {table} WHERE session=?", (session,))
     for stream, _ in streams:
-        for table in ("snapshots", "tail"):  # they hold the lines
-            execute(f"DELETE FROM {table} WHERE stream=?", (stream,))
+        _forget_lines(connection, stream)
+        execute(f"UPDATE streams SET checksum={KEPT_SUM} WHERE stream=?", (stream,))
     _forget_labels(connection)
     return _step(connection, 0, done=True)
 
@@ -441,8 +445,8 @@ def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[R
     if pieces.rowcount:
         return Removed(), CHUNK * pieces.rowcount
     bodies, size = execute("SELECT count(*), coalesce(sum(bytes), 0) FROM bodies WHERE stream=?", (stream,)).fetchone()
-    for table in ("bodies", "snapshots", "tail"):
-        execute(f"DELETE FROM {table} WHERE stream=?", (stream,))
+    execute("DELETE FROM bodies WHERE stream=?", (stream,))
+    _forget_lines(connection, stream)
     sessions = execute(
         "DELETE FROM sessions WHERE session IN (SELECT session FROM session_streams WHERE stream=?)"
         " AND NOT EXISTS (SELECT 1 FROM session_streams AS other WHERE other.session=sessions.session AND stream<>?)",
@@ -452,6 +456,17 @@ def _shrink(connection: sqlite3.Connection, stream: str, budget: int) -> tuple[R
     execute("DELETE FROM meta WHERE key=?", (removed_key(stream),))
     execute(f"UPDATE streams SET expired=1, checksum={EXPIRED_SUM} WHERE stream=?", (stream,))
     return Removed(sessions=sessions, bodies=bodies, bytes=size), STREAM
+
+
+def _forget_lines(connection: sqlite3.Connection, stream: str) -> None:
+    """Delete what a stream has of its lines, apart from its events and their bodies. The checksum of its row is then to
+    be renewed."""
+    for table in ("snapshots", "tail"):
+        connection.execute(f"DELETE FROM {table} WHERE stream=?", (stream,))
+    (data,) = connection.execute("SELECT info FROM streams WHERE stream=?", (stream,)).fetchone()
+    with suppress(msgspec.MsgspecError, TypeError, UnicodeDecodeError):  # damaged
+        left = msgspec.json.encode(without_content(_info_decoder.decode(data)))
+        connection.execute("UPDATE streams SET info=? WHERE stream=?", (left, stream))
 
 
 def _step(connection: sqlite3.Connection, events: int, *, done: bool) -> DeletionStep:

@@ -12,13 +12,22 @@ from random import Random
 from typing import Any
 
 import anyio
+import msgspec
 import orjson
 import pytest
 from structlog.testing import capture_logs
 
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.importing import Importer
-from tooltap.daemon.journal.interface import Journal, NotEndedError, OutputSlice, StreamConflictError
+from tooltap.daemon.journal.interface import (
+    Dispatch,
+    Journal,
+    NotEndedError,
+    OutputSlice,
+    StreamConflictError,
+    StreamInfo,
+    Unsaid,
+)
 from tooltap.daemon.journal.json_lines import archive_lines
 from tooltap.daemon.journal.nats.connection import AwayError
 from tooltap.daemon.journal.nats.journal import NatsJournal
@@ -700,12 +709,48 @@ async def test_removed_session_leaves_only_positions(journal: Journal) -> None:
     assert await journal.remove_session("removed") == 0
 
 
+SAID: dict[str, Any] = {
+    "prompt": "secret",
+    "prompts": [("s:1:0", "secret")],
+    "pending_displays": ["secret"],
+    "rewriting": {"secret": "daemon"},
+    "repeated": ["secret"],
+    "unsaid": [Unsaid("1", "Bash", "s", [], ["secret"])],
+    "own_calls": {"secret": "s:1:0"},
+    "shared_ids": ["secret"],
+    "answers": {"1": Dispatch(id="1", what="answer", session="s", by="secret", ts=1, frame=None)},
+    "sent": {"1": Dispatch(id="1", what="prompt", session="s", by="secret", ts=1, frame=None)},
+}
+POSITION = {
+    *("stream", "asked_dialect", "dialect", "provider", "session", "agent", "parent", "mcp_servers", "state", "lines"),
+    *("crc", "crc_line", "ids", "last_session", "agent_version", "first_t", "last_t", "started", "cwd", "roles"),
+    *("begins", "followed", "path", "head", "copied", "missing_at", "last_reported_ts", "left_out", "restored"),
+    *("unsettled", "daemon", "takes_answers", "told", "statistics", "updated", "expired", "position"),
+}
+
+
+@pytest.mark.parametrize("deletes", ["expire", "remove_session"])
+async def test_position_of_a_deleted_stream_says_nothing_of_its_lines(journal: Journal, deletes: str) -> None:
+    await journal.commit(commit(message("a"), state="ended", updated=NOW, crc=7, path="/a", **SAID))
+    assert await (journal.expire(NOW + 50) if deletes == "expire" else journal.remove_session("session-1")) == 1
+
+    stored = await journal.load_stream("s")
+    assert stored is not None
+    assert b"secret" not in msgspec.json.encode(stored.info)
+    assert (stored.info.lines, stored.info.crc, stored.info.path) == (1, 7, "/a")
+
+
+def test_each_fact_of_a_stream_is_known_to_outlive_its_lines_or_not() -> None:
+    assert SAID.keys() | POSITION == set(StreamInfo.__struct_fields__)
+    assert not SAID.keys() & POSITION
+
+
 async def test_removal_spares_the_other_session_of_a_stream(sqlite_journal: SqliteJournal) -> None:
     journal = sqlite_journal
     mine, theirs = (OutputChunk(f"s:{line}:o0", 0, b"x" * 300_000, "text/plain") for line in (1, 2))
     removed = result("a", session="removed", output={"content": "x", "outputId": "s:1:o0"})
     kept = result("b", session="kept", output={"content": "x", "outputId": "s:2:o0"})
-    await journal.commit(commit(mine, removed, theirs, kept, state="ended", tail=[Line(b"l")]))
+    await journal.commit(commit(mine, removed, theirs, kept, state="ended", tail=[Line(b"l")], **SAID))
 
     assert await journal.remove_session("removed") == 1
 
@@ -716,6 +761,8 @@ async def test_removal_spares_the_other_session_of_a_stream(sqlite_journal: Sqli
     stored = await journal.load_stream("s")
     assert stored is not None
     assert stored.tail == []
+    assert b"secret" not in msgspec.json.encode(stored.info)
+    assert journal.statistics()["damages"] == 0
 
 
 async def test_new_session_of_a_removed_name_starts_at_zero(journal: Journal) -> None:
