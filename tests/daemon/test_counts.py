@@ -72,6 +72,17 @@ def test_copy_of_a_file_adds_nothing(tmp_path: Path) -> None:
         assert total(daemon) == (7_200, 126, 0.02196)
 
 
+def test_requests_of_a_deleted_session_count_where_they_are_read_again(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes((COUNTS / "claude-parent.jsonl").read_bytes())
+    with running(tmp_path) as daemon:
+        ingest(daemon, COUNTS / "claude-parent.jsonl")
+        assert here("sessions", "rm", PARENT, "--socket", daemon.path).returncode == 0
+        assert daemon.connect().ask("usage", by="day")["rows"] == []
+        ingest(daemon, copy)
+        assert total(daemon) == (7_200, 126, 0.02196)
+
+
 def test_runs_of_a_resumed_and_a_forked_session(tmp_path: Path) -> None:
     runs = ("claude-run1", "claude-run2-resumed", "claude-run3-forked")
     with running(tmp_path) as daemon:

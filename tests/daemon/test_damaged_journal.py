@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.command import here
-from tests.daemon.journal.test_journal_damage import COLUMNS, EVENTS, damage, everything, fill
+from tests.daemon.journal.test_journal_damage import COLUMNS, EVENTS, PAGE, damage, everything, fill, rewrite
 from tests.daemon.running import Running, running
 from tests.daemon.web.browsing import Browser, browsed
 from tooltap.client import Gap, subscribe
@@ -139,6 +141,21 @@ def test_damaged_output_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_repair_keeps_events_that_sqlite_cannot_reach(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    before = await fill(path)
+    with closing(sqlite3.connect(path)) as database:
+        (root,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name='events'").fetchone()
+    rewrite(path, root, lambda _: bytes(PAGE))
+    with closing(sqlite3.connect(path)) as database, pytest.raises(sqlite3.DatabaseError):
+        database.execute("SELECT count(body) FROM events").fetchone()
+
+    assert here("journal", "repair", "--journal", f"sqlite:{path}").returncode == 0
+    with running(tmp_path) as daemon:
+        lines = daemon.subscribe(after="start", follow=False).until("live")[:-1]
+    assert [(one["seq"], one["id"]) for one in lines] == [(one.seq, json.loads(one.body)["id"]) for one in before]
+
+
 async def test_scrub_finds_what_nobody_has_read(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     before = await fill(path)

@@ -24,6 +24,8 @@ from tests.daemon.taps.following import (
     publish,
     publish_more,
 )
+from tooltap.daemon.system.clock import wall_clock
+from tooltap.daemon.taps.delivery.announcement import Announced, announce, withdraw
 from tooltap.daemon.taps.follow.overlap import Span, covering, spans
 
 LINES = lines_of(CLAUDE)
@@ -200,6 +202,19 @@ def test_new_file_waits_as_long_when_it_is_written_again(tmp_path: Path) -> None
     """A second write does not end the waiting time."""
     lines = moved_to_now(LINES)
     waits_for_a_run(tmp_path, lines[:3], lines[3:20], lines[20:])
+
+
+def test_file_does_not_wait_for_ever_for_an_agent_that_names_no_session(tmp_path: Path) -> None:
+    note = announce(str(tmp_path / "spool"), Announced("run-1", "claude", wall_clock(), ""))
+    assert note is not None
+    with Follower(tmp_path, patience=3_600.0) as follower:
+        append(follower.session, LINES)
+        waits = follower.wait_stats(lambda stats: stats["following"]["waiting"] == 1)
+        assert waits["perStream"] == []
+        follower.settings["follow"]["patience"] = 1.0
+        follower.restart(follower.stop)
+        follower.read(follower.session, len(LINES))
+    withdraw(note)
 
 
 def test_file_that_is_noticed_late_waits_no_longer(tmp_path: Path) -> None:
