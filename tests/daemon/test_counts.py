@@ -76,11 +76,13 @@ def test_requests_of_a_deleted_session_count_where_they_are_read_again(tmp_path:
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes((COUNTS / "claude-parent.jsonl").read_bytes())
     with running(tmp_path) as daemon:
-        ingest(daemon, COUNTS / "claude-parent.jsonl")
+        ingest(daemon, COUNTS / "claude-parent.jsonl", COUNTS / "codex-resumed.jsonl")
+        before = listed(daemon)[PARENT]
         assert here("sessions", "rm", PARENT, "--socket", daemon.path).returncode == 0
-        assert daemon.connect().ask("usage", by="day")["rows"] == []
+        assert PARENT not in listed(daemon)
         ingest(daemon, copy)
-        assert total(daemon) == (7_200, 126, 0.02196)
+        figures = ("events", "turns", "calls", "inputTokens", "outputTokens", "costUsd")
+        assert [listed(daemon)[PARENT][one] for one in figures] == [before[one] for one in figures]
 
 
 def test_runs_of_a_resumed_and_a_forked_session(tmp_path: Path) -> None:
