@@ -21,12 +21,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tests.browser.chromium import PROGRAM
 from tests.programs import found
 from tests.storm.agents import session_id
-from tests.storm.checker import Expected, Ledger, Record, Row, Subscriber, check_with
+from tests.storm.checker import Expected, Ledger, Record, Row, Subscriber, check_with, unexplained
 from tests.storm.faults import Faults
 from tests.storm.publishers import published
 from tests.storm.readers import Reader, Received, position, received
@@ -258,15 +257,7 @@ class Storm:
 
     def _logged(self) -> Iterator[str]:
         """What the daemons have logged that no fault explains."""
-        for line in self.world.log.read_bytes().splitlines():
-            try:
-                entry: dict[str, Any] = json.loads(line)
-            except ValueError:
-                if b"Traceback" in line or b"bug in tooltap" in line:
-                    yield f"the log has {line!r}: see {self.world.log}"
-                continue
-            if "exception" in entry or entry.get("level") == "critical":
-                yield f"logged: {json.dumps(entry)[:1_500]}"
+        yield from unexplained(self.world.log.read_bytes())
         browser = self.world.records / "browser"
         yield from (f"the page: {one}" for one in (browser.read_text().splitlines() if browser.exists() else []))
 

@@ -5,6 +5,7 @@ It is pure: a `Record` has what the actors have written down, and what the journ
 
 from __future__ import annotations
 
+import json
 import zlib
 from array import array
 from collections import Counter
@@ -17,7 +18,7 @@ import msgspec
 from tests.storm.agents import session_number, word
 from tests.storm.readers import Received
 
-__all__ = ["Answering", "Export", "Expected", "Ledger", "Record", "Row", "Search", "Subscriber", "check"]
+__all__ = ["Answering", "Export", "Expected", "Ledger", "Record", "Row", "Search", "Subscriber", "check", "unexplained"]
 
 OF_DISPATCHES = {"answer", "answer-delivered", "answer-failed"}
 """Notices about an answer, which are about an earlier line."""
@@ -440,3 +441,18 @@ def _figures(record: Record, ledger: Ledger) -> Iterator[str]:
                 yield f"{row.session} has {counted} {name}, and {listed} are listed"
         if tally.cost is not None and (row.cost is None or abs(row.cost - tally.cost) > 1e-9):
             yield f"{row.session} cost {tally.cost}, and {row.cost} is listed"
+
+
+def unexplained(log: bytes) -> Iterator[str]:
+    """What daemons have logged that no fault of a storm explains: errors of the code, and damage, which a storm does not
+    do to a journal."""
+    for line in log.splitlines():
+        try:
+            entry: dict[str, Any] = json.loads(line)
+        except ValueError:
+            if b"Traceback" in line or b"bug in tooltap" in line:
+                yield f"logged: {line[:1_500]!r}"
+            continue
+        is_damage = (entry.get("area"), entry.get("level")) == ("journal", "error")
+        if is_damage or "exception" in entry or entry.get("level") == "critical":
+            yield f"logged: {json.dumps(entry)[:1_500]}"

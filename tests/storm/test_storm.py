@@ -13,7 +13,7 @@ import pytest
 
 from tests.daemon.running import running
 from tests.storm.agents import CALL_EVERY, line, session_id, word
-from tests.storm.checker import Answering, Expected, Export, Record, Row, Search, Subscriber, check
+from tests.storm.checker import Answering, Expected, Export, Record, Row, Search, Subscriber, check, unexplained
 from tests.storm.publishers import Published, published
 from tests.storm.readers import Reader, Received, position, received
 from tooltap.daemon.journal.sqlite.writer import Writer
@@ -418,6 +418,21 @@ def test_a_killed_subscriber_resumes_where_it_was(tmp_path: Path) -> None:
     assert position(record) == 11
     found = received(record)
     assert ([seq for seq, _ in found.events], found.gaps, found.faulty, found.position) == ([3], [(4, 6)], [(7, 8)], 11)
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_explained"),
+    [
+        ({"area": "journal", "level": "error", "event": "a part of the journal is damaged", "table": "tail"}, False),
+        ({"area": "daemon", "level": "critical", "event": "a bug"}, False),
+        ({"area": "loop", "level": "warning", "event": "failed", "exception": "Traceback …"}, False),
+        ({"area": "streams", "level": "warning", "event": "lines cannot be committed"}, True),
+        ({"area": "journal", "level": "info", "event": "retention has removed events or output bodies"}, True),
+    ],
+)
+def test_what_no_fault_explains_in_a_log_is_found(entry: dict[str, str], is_explained: bool) -> None:
+    found = list(unexplained(json.dumps(entry).encode() + b"\ntorn {"))
+    assert found == ([] if is_explained else [f"logged: {json.dumps(entry)}"])
 
 
 def test_no_word_is_the_beginning_of_another() -> None:
