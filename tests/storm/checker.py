@@ -444,8 +444,8 @@ def _figures(record: Record, ledger: Ledger) -> Iterator[str]:
 
 
 def unexplained(log: bytes) -> Iterator[str]:
-    """What daemons have logged that no fault of a storm explains: errors of the code, and damage, which a storm does not
-    do to a journal."""
+    """What daemons have logged that no fault of a storm explains: errors of the code, and damage of the journal, as a
+    storm does none."""
     for line in log.splitlines():
         try:
             entry: dict[str, Any] = json.loads(line)
