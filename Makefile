@@ -160,6 +160,10 @@ package: .venv/.dev
 	$(call install,.venv,'cosmic-ray>=8.4' 'pytest-cov>=6.0')
 	touch $@
 
+build/generators/bin/datamodel-codegen:
+	$(call venv,build/generators)
+	$(call install,build/generators,'datamodel-code-generator>=0.89')
+
 .venv/.scanners: .venv/.dev
 	$(call install,.venv,kingfisher-secret-scanner==1.5.0 kingfisher-bin==1.90.0)
 	touch $@
