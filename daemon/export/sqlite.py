@@ -23,7 +23,7 @@ from tooltap.daemon.export.values import payload_of
 from tooltap.daemon.formats import counted
 from tooltap.daemon.sessions.projection import PERMISSION, CallRow, Projection
 from tooltap.daemon.sessions.row import SessionRow
-from tooltap.daemon.sessions.usage import QUARTER_MS, priced
+from tooltap.daemon.sessions.usage import QUARTER_MS, Ledger, SessionUsage, Spent, Total, cost_of, priced
 from tooltap.daemon.show.timeline import Turns
 from tooltap.daemon.system.clock import iso_time, wall_clock
 from tooltap.normalizers.core.items import Produced
@@ -39,6 +39,7 @@ from tooltap.protocol.events import (
     ToolResult,
     ToolUpdate,
     Turn,
+    Usage,
 )
 from tooltap.protocol.replies import StreamState
 
@@ -462,6 +463,10 @@ class _TurnsOf:
         """Number -> the event of its latest end."""
         self._numbers: dict[tuple[str, str], int] = {}
         """Stream and id of a turn -> its number."""
+        self._ledger = Ledger()
+        self._spent: dict[int, list[Spent]] = {}
+        """Number -> what the turn used; 0 for what was used before the first. Several if the session was renamed."""
+        self._has_called = False
 
     def add(self, event: AnyEvent) -> None:
         begun = self._turns.add(event)
@@ -469,6 +474,32 @@ class _TurnsOf:
             self._numbers[event.stream, event.turn] = begun.number
         if isinstance(event, Turn) and event.agent is None and begun is None and self._turns.all:
             self._ends[self._turns.all[-1].number] = event
+        self._add_usage(event, is_first=begun is not None and begun.number == 1)
+
+    def _add_usage(self, event: AnyEvent, *, is_first: bool) -> None:
+        """Add what the event says was used to the turn that is going on, as the page does: see its tab *Usage*."""
+        if is_first and not self._has_called and all(one.is_ahead for one in self._spent.get(0, ())):
+            self._spent = {1: self._spent.pop(0, [])}
+        match event:
+            case ToolCall():
+                self._has_called = True
+            case SessionEvent():
+                self._ledger.note_session(event.stream, event.agent, event.state, event.model)
+            case Usage():
+                at = event.ts if event.beside is not None else None
+                parts = self._spent.setdefault(self._number_at(at), [])
+                if not parts or parts[-1].ledger is not self._ledger:
+                    parts.append(Spent(self._ledger))
+                parts[-1].add(event, event.agent, event.ts, event.stream, event.id)
+            case _:
+                pass
+
+    def _number_at(self, ts: int | None) -> int:
+        """Return the number of the latest turn that began before a time; of the latest one without a time, and if none
+        did: an agent's file may be read after its tap has gone on."""
+        began = (turn for turn in reversed(self._turns.all) if ts and turn.began is not None and turn.began <= ts)
+        found = next(began, self._turns.all[-1] if self._turns.all else None)
+        return 0 if found is None else found.number
 
     def number_of(self, event: AnyEvent) -> int | None:
         return None if event.turn is None else self._numbers.get((event.stream, event.turn))
@@ -476,10 +507,13 @@ class _TurnsOf:
     def follow(self, earlier: _TurnsOf) -> int:
         """Put the turns of the same session under its earlier name before these. Return by how much these are
         renumbered."""
+        shift = len(earlier._turns.all)
+        spent = {number + shift: parts for number, parts in self._spent.items()}
+        self._spent = earlier._spent | {number: earlier._spent.get(number, []) + one for number, one in spent.items()}
         if not self._turns.all:
             self._turns, self._ends, self._numbers = earlier._turns, earlier._ends, earlier._numbers
+            self._ledger, self._has_called = earlier._ledger, earlier._has_called
             return 0
-        shift = len(earlier._turns.all)
         for turn in self._turns.all:
             turn.number += shift
         self._turns.all[:0] = earlier._turns.all
@@ -491,6 +525,7 @@ class _TurnsOf:
         for turn in self._turns.all:
             end = self._ends.get(turn.number)
             is_over = end is not None and turn.state != "started"
+            spent = self._spent.get(turn.number)
             database.insert(
                 "turns",
                 session=session,
@@ -503,7 +538,24 @@ class _TurnsOf:
                 ended_at=time_of(turn.ended),
                 duration_ms=turn.duration,
                 seq=turn.first,
+                **(_figures_of(spent) if spent else {}),
             )
+
+
+def _figures_of(spent: list[Spent]) -> dict[str, Any]:
+    """Return the tokens and the cost of a turn."""
+    whole = Total()
+    for one in spent:
+        whole.amount.add(one.amount)
+    cost = cost_of(spent)
+    parts = [part for one in spent for part in one.used.parts]
+    known = Total.of(SessionUsage(parts=parts)).dollars if cost is None else cost.usd
+    return {
+        **{name: getattr(whole.amount, name) for name in _TOKENS},
+        "cost_usd": known,
+        "cost_estimated": known is not None if cost is None else cost.estimated,
+        "cost_complete": cost is not None,
+    }
 
 
 # -- values ----------------------------------------------------------------------------------------------------------

@@ -54,6 +54,8 @@ _TOKENS = (
     Column("reasoning_tokens", "integer", "The part of the output that is reasoning"),
     Column("estimated_output_tokens", "integer", "An estimate of the output, where the stated one is a lower bound"),
 )
+_COST_USD = Column("cost_usd", "number", "Dollars, of the tokens whose cost is known")
+_COST_COMPLETE = Column("cost_complete", "boolean", "The cost of all tokens is known")
 _COST_ESTIMATED = Column("cost_estimated", "boolean", "The cost, or a part of it, was computed from prices")
 
 TABLES: tuple[Table, ...] = (
@@ -87,9 +89,9 @@ TABLES: tuple[Table, ...] = (
             Column("lines_added", "integer", "Lines that its calls have added"),
             Column("lines_removed", "integer", "Lines that its calls have removed"),
             *_TOKENS,
-            Column("cost_usd", "number", "Dollars, of the tokens whose cost is known"),
+            _COST_USD,
             _COST_ESTIMATED,
-            Column("cost_complete", "boolean", "The cost of all tokens is known"),
+            _COST_COMPLETE,
             Column("cost_model", "text", "The models whose prices an estimate uses"),
             Column("context_used", "integer", "Tokens in the main agent's context window"),
             Column("context_size", "integer", "Size of this window, in tokens"),
@@ -98,7 +100,8 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "turns",
-        "The turns of the main agent, from a prompt to the end of the answer",
+        "The turns of the main agent, from a prompt to the end of the answer. Tokens and costs are those of subagents, "
+        "too, and each counts once: what a session's figure has beyond the sum of its turns was used before the first",
         ("session", "number"),
         (
             _SESSION,
@@ -111,6 +114,10 @@ TABLES: tuple[Table, ...] = (
             Column("ended_at", "time", "Time of its end, or of its latest work"),
             Column("duration_ms", "integer", "Milliseconds, as the agent states them or by these times"),
             _SEQ,
+            *_TOKENS,
+            _COST_USD,
+            _COST_ESTIMATED,
+            _COST_COMPLETE,
         ),
         (_OF_SESSION,),
     ),

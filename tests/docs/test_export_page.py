@@ -117,7 +117,11 @@ ANSWERS: dict[str, list[tuple[Any, ...]]] = {
     "failed-commands": [("make test", 2, "exit code 2")],
     "denied": [("codex", "Bash", "deploy", "user", 1)],
     "changed-files": [("/ws/shop/basket.py", "claude", 3, 4, 3)],
-    "longest-turns": [("first", 1, "Add a basket", 9.0), ("second", 1, "Remove it", 3.0), ("third", 1, "Deploy", 0.0)],
+    "longest-turns": [  # 1,000 + 700 + 200 + 100 tokens for 0.25 + 0.5
+        ("first", 1, "Add a basket", 9.0, 2_000, 0.75),
+        ("second", 1, "Remove it", 3.0, 500, 1.0),
+        ("third", 1, "Deploy", 0.0, 300, 0.1),
+    ],
     "interrupted": [("third", "codex", "Of third", "2026-11-30T12:00:00.000Z", "Read")],
 }
 """Query -> its answer, as it follows from `history`."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.daemon.events import call, event, message, result
-from tests.daemon.export.exporting import Tables, numbered, tabled
+from tests.daemon.export.exporting import Tables, events_of, numbered, tabled
+from tests.daemon.web.page.overview.test_recordings import DIALECTS, recordings_of
 from tooltap.daemon.export.source import MissingRange
 from tooltap.daemon.export.sqlite import Database, bounded_json, bounded_text, time_of
 from tooltap.protocol.events import (
@@ -118,6 +120,100 @@ def test_total_that_includes_steps_counts_once(tmp_path: Path) -> None:
     )
     with written(tmp_path, numbered(*made)) as tables:
         assert tables.ask("SELECT sum(input_tokens), sum(output_tokens) FROM usage") == [(30, 3)]
+
+
+def test_turn_has_what_it_used_and_its_subagents(tmp_path: Path) -> None:
+    step: dict[str, Any] = {"scope": "step", "model": "m"}
+    made = (
+        event(Usage, **step, input_tokens=1, output_tokens=1, cost_usd=0.5),
+        call("before the first turn"),
+        event(Turn, state="started", turn="t1"),
+        event(Usage, **step, input_tokens=10, output_tokens=2, cache_read_tokens=8, cost_usd=0.25, turn="t1"),
+        event(Usage, **step, input_tokens=30, output_tokens=3, cost_usd=0.125, agent="helper"),
+        event(Turn, state="completed", turn="t1"),
+        event(Turn, state="started", turn="t2"),
+        event(Usage, **{**step, "model": "none"}, input_tokens=50, output_tokens=5, turn="t2"),
+        event(Turn, state="started", turn="t3"),
+    )
+    with written(tmp_path, numbered(*made)) as tables:
+        rows = tables.ask("SELECT input_tokens, output_tokens, cache_read_tokens FROM turns ORDER BY number")
+        costs = tables.ask("SELECT cost_usd, cost_estimated, cost_complete FROM turns ORDER BY number")
+        whole = tables.ask("SELECT input_tokens, output_tokens, cost_usd FROM sessions")
+
+    assert rows == [(40, 5, 8), (50, 5, 0), (None, None, None)]
+    assert costs == [(0.375, 0, 1), (None, 0, 0), (None, None, None)]
+    assert whole == [(91, 11, 0.875)]
+
+
+def test_correction_is_of_the_turn_that_it_corrects(tmp_path: Path) -> None:
+    made = numbered(
+        event(Turn, state="started", turn="t1"),
+        event(Usage, scope="step", input_tokens=10, output_tokens=2),
+        event(Turn, state="started", turn="t2"),
+        event(Usage, scope="step", input_tokens=10, output_tokens=7, replaces="s:2:0"),
+    )
+    with written(tmp_path, made) as tables:
+        assert tables.ask("SELECT input_tokens, output_tokens FROM turns ORDER BY number") == [(10, 7), (0, 0)]
+
+
+def test_renamed_session_keeps_what_its_turns_used(tmp_path: Path) -> None:
+    """Also where both names have turns: a session that two streams report."""
+    used: dict[str, Any] = {"scope": "step", "input_tokens": 10}
+    made = (
+        event(Usage, session="s", **used),
+        call("before the first turn", session="s"),
+        event(Turn, session="s", state="started", turn="t1"),
+        event(Usage, session="s", **used, output_tokens=1),
+        event(Usage, session="real", **used, output_tokens=2),
+        event(Turn, session="real", state="started", turn="t2"),
+        event(Usage, session="real", **used, output_tokens=4),
+        event(SessionEvent, session="real", state="started", alias="s"),
+    )
+    with written(tmp_path, numbered(*made)) as tables:
+        assert tables.ask("SELECT input_tokens, output_tokens FROM turns ORDER BY number") == [(20, 3), (10, 4)]
+        assert tables.ask("SELECT input_tokens, output_tokens FROM sessions") == [(40, 7)]
+
+
+CENT = 0.005
+BEYOND_ITS_TURNS = """
+SELECT session, coalesce(sessions.{0}, 0) - total(turns.{0}) FROM sessions LEFT JOIN turns USING (session)
+GROUP BY session
+"""
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_turns_have_what_their_session_has_used_since_the_first(tmp_path: Path, dialect: str) -> None:
+    """Of every recording: what is beyond them is the usage of the events before the first turn."""
+    figures = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+    for number, path in enumerate(recordings_of(dialect)):
+        events = events_of(path)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with written(folder, events) as tables:
+            beyond = {name: dict(tables.ask(BEYOND_ITS_TURNS.format(name))) for name in figures}
+            costs = dict(tables.ask(BEYOND_ITS_TURNS.format("cost_usd")))
+        with_rest = {session for of_sessions in beyond.values() for session, rest in of_sessions.items() if rest}
+        assert {session for session, rest in costs.items() if abs(rest) >= CENT} <= with_rest
+        if with_rest:
+            check_usage_before(folder, events, beyond)
+
+
+def check_usage_before(folder: Path, events: list[AnyEvent], beyond: dict[str, dict[str, int]]) -> None:
+    """`beyond`: figure -> session -> what the session has beyond its turns."""
+    started: set[str] = set()
+    early = []
+    for one in events:
+        if isinstance(one, Turn) and one.starts and not one.replay:
+            started.add(one.session)
+        if one.session not in started:
+            early.append(one)
+    (folder / "early").mkdir()
+    with written(folder / "early", early) as tables:
+        for name, of_sessions in beyond.items():
+            known = dict(tables.ask(f"SELECT session, coalesce({name}, 0) FROM sessions"))
+            assert {session: known.get(session, 0) for session, rest in of_sessions.items() if rest} == {
+                session: rest for session, rest in of_sessions.items() if rest
+            }
 
 
 def test_session_whose_id_arrives_late_has_all_rows(tmp_path: Path) -> None:
