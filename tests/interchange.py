@@ -2,18 +2,22 @@
 has the formats' own packages check the files.
 
 What AG-UI's client demands of the order of events is checked by its npm package, which is installed in `build/ag-ui`.
-Without npm or the registry, a line says that this was not checked. The tables of `sqlite` are held against the events.
+Without npm or the registry, a line says that this was not checked. It also checks what subscribers get while a session
+is going on, and of one that stops in the middle: from its beginning, and from a cursor and without some of the
+partials, all chosen by `SEED`. The tables of `sqlite` are held against the events.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +25,10 @@ from ag_ui.core import Event
 from atif import Trajectory
 from pydantic import TypeAdapter
 
-from tests.daemon.export.exporting import Tables, events_of, exported, tabled
+from tests.daemon.export.exporting import Tables, events_of, exported, published, tabled
 from tests.test_layout import ROOT
+from tooltap.daemon.export.ag_ui_live import LiveAgUi
+from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import (
     AnyEvent,
     Message,
@@ -46,6 +52,12 @@ for await (const line of createInterface({input: process.stdin})) {
     console.log(path + " as ag-ui: " + error.message);
   });
 }
+"""
+_ABOVE = """
+SELECT session FROM sessions JOIN turns USING (session) GROUP BY session
+HAVING total(turns.input_tokens) > coalesce(sessions.input_tokens, 0)
+    OR total(turns.output_tokens) > coalesce(sessions.output_tokens, 0)
+    OR total(turns.cost_usd) > coalesce(sessions.cost_usd, 0) + 0.005
 """
 _EVENT: TypeAdapter[Any] = TypeAdapter(Event)
 
@@ -86,7 +98,49 @@ def _faults_of_tables(path: Path) -> list[str]:
             turns = sum(isinstance(one, Turn) and one.starts for one in own)
             if tables.ask("SELECT count(*) FROM turns") != [(turns,)]:
                 faults.append("turns differ from the events")
+            faults += [f"the turns of {session} used more than it" for (session,) in tables.ask(_ABOVE)]
     return faults
+
+
+def _live(path: Path, chance: random.Random) -> Iterator[tuple[str, str]]:
+    """Yield what subscribers of each session of a recording get: how they subscribed, and the events as JSON."""
+    recording = path.read_bytes()
+    cut = chance.randint(0, len(recording))
+    subscribers = (
+        (len(recording), False, 0.0),
+        (len(recording), True, chance.choice((0.05, 0.5))),
+        (cut, False, 0.0),
+        (cut, True, 0.05),
+    )
+    made = {most: _by_session(published(recording[:most])) for most in (len(recording), cut)}
+    for most, has_cursor, lost in subscribers:
+        for session, events in made[most].items():
+            after = chance.randint(0, sum(not one.partial for one in events)) if has_cursor else 0
+            kept = [one for one in events if not (one.partial and chance.random() < lost)]
+            lines = [line for line in _lines_of(kept, after, chance).splitlines() if not line.startswith(b'{"op":')]
+            about = f"{path}, {most} bytes, {session} live after {after}, {lost:.0%} of the partials lost,"
+            yield about, f"[{b','.join(lines).decode()}]"
+
+
+def _by_session(events: list[Produced]) -> dict[str, list[Produced]]:
+    sessions: dict[str, list[Produced]] = {}
+    for one in events:
+        sessions.setdefault(one.session, []).append(one)
+    return sessions
+
+
+def _lines_of(events: list[Produced], after: int, chance: random.Random) -> bytes:
+    """Return what a subscriber gets of events that come in chunks, as those of commits do."""
+    subscriber, parts, seq, at = LiveAgUi(after), [], 0, 0
+    while at < len(events):
+        chunk = events[at : at + chance.choice((1, 1, 2, 20))]
+        seqs: list[int | None] = []
+        for one in chunk:
+            seq += not one.partial
+            seqs.append(None if one.partial else seq)
+        parts += [subscriber.read(chunk, seqs), subscriber.reach(seq).encode()]
+        at += len(chunk)
+    return b"".join(parts)
 
 
 def _is_alone(event: AnyEvent, called: set[tuple[str, str]]) -> bool:
@@ -94,12 +148,17 @@ def _is_alone(event: AnyEvent, called: set[tuple[str, str]]) -> bool:
     return is_end and (event.stream, getattr(event, "call_id", "")) not in called
 
 
-def main(folders: list[str]) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.interchange")
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--seed", type=int, default=1, help="of the cursors and the lost partials")
+    given = parser.parse_args()
     counts: Counter[str] = Counter()
+    chance = random.Random(given.seed)
     FOLDER.mkdir(parents=True, exist_ok=True)
     streams = FOLDER / "streams.jsonl"
     with streams.open("w") as file:
-        for path in sorted(path for folder in folders for path in Path(folder).rglob("*.jsonl")):
+        for path in sorted(path for folder in given.folders for path in Path(folder).rglob("*.jsonl")):
             faults = _faults_of_tables(path)
             counts["invalid" if faults else "valid sqlite"] += 1
             for fault in faults:
@@ -117,8 +176,10 @@ def main(folders: list[str]) -> int:
                 else:
                     counts[f"valid {form}"] += 1
                 if form == "ag-ui":
-                    file.write(json.dumps({"path": str(path), "events": list(map(json.loads, text.splitlines()))}))
-                    file.write("\n")
+                    file.write(f'{{"path":{json.dumps(str(path))},"events":[{",".join(text.splitlines())}]}}\n')
+            for subscriber, got in _live(path, chance):
+                counts["live ag-ui"] += 1
+                file.write(f'{{"path":{json.dumps(subscriber)},"events":{got}}}\n')
     counts["invalid"] += _refused_by_client(streams)
     print(", ".join(f"{number} {what}" for what, number in sorted(counts.items())))
     return 1 if counts["invalid"] or not counts else 0
@@ -140,4 +201,4 @@ def _refused_by_client(streams: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -10,8 +10,11 @@ from typing import Any, Self
 from tooltap.daemon.export.formats import exporter_class
 from tooltap.daemon.export.source import Bodies, FileSource
 from tooltap.daemon.export.sqlite import Database
-from tooltap.normalizers.core.items import Produced
+from tooltap.normalizers.core.items import Context, Produced
+from tooltap.normalizers.stream.normalizer import StreamNormalizer
+from tooltap.normalizers.wire.framing import Splitter
 from tooltap.protocol.events import AnyEvent, decode
+from tooltap.traces.recording.reader import RecordingFeed
 
 MAX_BODY, MAX_BODIES = 1 << 20, 1 << 26
 
@@ -82,6 +85,15 @@ def events_of(path: Path) -> list[AnyEvent]:
     """Return the events of a recording."""
     with FileSource("recording", [path.read_bytes()], Bodies(0, 0), lambda data, _: data) as source:
         return [event for event, _ in source]
+
+
+def published(recording: bytes) -> list[Produced]:
+    """Return the events and partials of a recording, as its publisher's stream has them, without repeated history."""
+    normalizer = StreamNormalizer(Context(stream="recording", partials=True))
+    feed, splitter = RecordingFeed(normalizer), Splitter(normalizer.context.limits.line_bytes)
+    lines = [*splitter.feed(recording), splitter.finish()]
+    outputs = [out for line in lines if line is not None for out in feed.feed([line])]
+    return [one for one in [*outputs, *feed.close()] if isinstance(one, Produced) and not one.replay]
 
 
 def numbered(*made: Produced) -> list[AnyEvent]:

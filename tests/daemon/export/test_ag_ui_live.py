@@ -10,11 +10,10 @@ from ag_ui.core import Event as AgUiEvent
 from pydantic import TypeAdapter
 
 from tests.daemon.events import call, event, message, result
+from tests.daemon.export.exporting import published
 from tests.daemon.export.test_atif import RECORDINGS
 from tooltap.daemon.export.ag_ui_live import INTERRUPTS, STREAMED_TEXTS, LiveAgUi
-from tooltap.normalizers.core.items import Context, Produced
-from tooltap.normalizers.stream.normalizer import StreamNormalizer
-from tooltap.normalizers.wire.framing import Splitter
+from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import (
     Message,
     Notice,
@@ -26,7 +25,6 @@ from tooltap.protocol.events import (
     Turn,
 )
 from tooltap.protocol.frames import Gap
-from tooltap.traces.recording.reader import RecordingFeed
 
 VALID: TypeAdapter[Any] = TypeAdapter(AgUiEvent)
 
@@ -112,11 +110,7 @@ def check_order(events: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("folder", sorted({path.parts[-3] for path in RECORDINGS}))
 def test_every_recording_is_in_order_and_has_its_texts(folder: str) -> None:
     for path in (one for one in RECORDINGS if one.parts[-3] == folder):
-        normalizer = StreamNormalizer(Context(stream="recording", partials=True))
-        feed, splitter = RecordingFeed(normalizer), Splitter(normalizer.context.limits.line_bytes)
-        lines = [*splitter.feed(path.read_bytes()), splitter.finish()]
-        outputs = [out for line in lines if line is not None for out in feed.feed([line])]
-        made = [one for one in [*outputs, *feed.close()] if isinstance(one, Produced) and not one.replay]
+        made = published(path.read_bytes())
         for session in {one.session for one in made}:
             own = [one for one in made if one.session == session]
             got = read(*own)
