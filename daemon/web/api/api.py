@@ -29,6 +29,7 @@ from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.openapi import document
 from tooltap.daemon.web.http.requests import (
     NEWEST,
+    SessionRoute,
     WebError,
     cursor_of,
     error_response,
@@ -72,7 +73,7 @@ class Nothing(msgspec.Struct):
 def routes(services: Services, logins: Logins, new_link: Callable[[], str]) -> list[Route]:
     """`new_link`: makes a link that logs a browser in."""
     api = _Api(services, logins, new_link)
-    return [Route(one.path, getattr(api, one.name), methods=[one.method]) for one in ENDPOINTS]
+    return [SessionRoute(one.path, getattr(api, one.name), methods=[one.method]) for one in ENDPOINTS]
 
 
 class _Api:

@@ -6,7 +6,7 @@ An empty value in a query counts as none, because a form sends one for each empt
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -17,6 +17,8 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from tooltap.daemon.journal.interface import CorruptError, JournalError
 from tooltap.protocol.filters import Filter, Values
@@ -43,6 +45,21 @@ class _Any(Convertor[str]):
 
 
 register_url_convertor("any", _Any())
+
+
+class SessionRoute(Route):
+    """A route whose path may have the id of a session, `{session:any}`. What its path has after that must be in the
+    address without an encoded slash: those of an id are encoded, so `a%2Ffiles` is a session, and not the files of
+    another."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], *, methods: Sequence[str] | None = None) -> None:
+        super().__init__(path, endpoint, methods=methods)
+        self._end = path.partition(":any}")[2].encode()
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if not scope["raw_path"].endswith(self._end):
+            return Match.NONE, {}
+        return super().matches(scope)
 
 
 class Filtered(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True, rename="camel"):

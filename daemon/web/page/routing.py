@@ -15,12 +15,11 @@ from jinja2 import Environment
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
 
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.sessions.listing import ProjectNames, SessionFilter
 from tooltap.daemon.show.markup import environment
-from tooltap.daemon.web.http.requests import NEWEST, WebError, parse_query
+from tooltap.daemon.web.http.requests import NEWEST, SessionRoute, WebError, parse_query
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.preferences import COOKIE, Preferences, from_cookie
 from tooltap.protocol.filters import Filter
@@ -29,7 +28,7 @@ Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
 
 
-class PageRoute(Route):
+class PageRoute(SessionRoute):
     """The route of a page. A `WebError` of its endpoint becomes a page with that sentence."""
 
     def __init__(self, path: str, endpoint: Endpoint, *, methods: Sequence[str] | None = None) -> None:

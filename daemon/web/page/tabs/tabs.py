@@ -11,8 +11,7 @@ import anyio
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match
-from starlette.types import Scope
+from starlette.routing import BaseRoute
 
 from tooltap.daemon.sessions.listing import name_of
 from tooltap.daemon.web.http.services import Services
@@ -61,20 +60,7 @@ def session_tab_url(session: str, name: TabName) -> str:
 
 def routes(services: Services, successors: Successors) -> list[BaseRoute]:
     tabs = _Tabs(services, successors)
-    return [_TabRoute(name, tabs.endpoint(name)) for name in TITLES]
-
-
-class _TabRoute(PageRoute):
-    """The route of a tab: its name follows an unencoded slash. A slash in the name of a session is encoded."""
-
-    def __init__(self, name: TabName, endpoint: Endpoint) -> None:
-        super().__init__(f"/sessions/{{session:any}}/{name}", endpoint)
-        self._end = f"/{name}".encode()
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        if not scope.get("raw_path", b"").endswith(self._end):
-            return Match.NONE, {}
-        return super().matches(scope)
+    return [PageRoute(f"/sessions/{{session:any}}/{name}", tabs.endpoint(name)) for name in TITLES]
 
 
 class _Tabs:

@@ -12,7 +12,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.daemon.events import call, commit, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser
-from tests.daemon.web.page.reading import shown
+from tests.daemon.web.page.reading import read, shown
 from tooltap.daemon.web.http.openapi import document
 
 MADE: dict[str, Any] = msgspec.json.decode(document())
@@ -92,3 +92,15 @@ def test_people_read_it_as_a_page(idle: Browser) -> None:
 
     endpoints = [one.one("code").text for one in page.all("summary") if one.all("span", class_="method")]
     assert endpoints == [path for path, ways in MADE["paths"].items() for _ in ways]
+
+
+def test_the_page_loads_nothing_from_elsewhere(idle: Browser) -> None:
+    """Every address in it is of the daemon, and the policy lets a browser load from nowhere else."""
+    answer = idle.get("/api/docs")
+    names = ("href", "src", "srcset", "action", "data", "poster", "style", "content")
+    found = [one.attributes[name] for one in read(answer.body).every() for name in names if name in one.attributes]
+
+    assert [one for one in found if "//" in one or ":" in one] == []
+    assert [one for one in answer.headers["Content-Security-Policy"].split() if "//" in one or "*" in one] == []
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert any(one.startswith("/static/") for one in found)

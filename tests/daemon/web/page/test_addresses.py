@@ -41,6 +41,21 @@ def test_session_has_an_address_whatever_its_id(daemon: Running, browser: Browse
     assert browser.get(f"{session_url(name)}?session=other").status == 400
 
 
+def test_session_whose_id_ends_like_an_address_is_not_a_part_of_another(daemon: Running, browser: Browser) -> None:
+    ends = ("files", "usage", "plan", "details", "share", "export.html", "export.md")
+    daemon.commit(commit(message("x", session="a")))
+    for end in ends:
+        daemon.commit(commit(message(end, end, session=f"a/{end}"), stream=end))
+
+    for number, end in enumerate(ends, 2):
+        address = session_url(f"a/{end}")
+        assert seqs(shown(browser, address)) == [number]
+        assert browser.get(f"{address}/{end}").status == 200
+        assert browser.get(f"/sessions/a/{end}").status == 200
+    assert browser.get("/api/sessions/a%2Ffiles").status == 404
+    assert browser.get("/api/sessions/a%2Ffiles/files").status == 200
+
+
 @pytest.mark.parametrize("name", ["a\nb", "a\n", "\n", "a\r\nb/c\n", "a\u2028b"])
 def test_session_has_pages_though_its_id_has_line_ends(name: str, daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(message("x", session=name)))
