@@ -39,7 +39,26 @@ class Unplaced:
     def __init__(self, old: str, new: str, seq: int) -> None:
         self.old = old
         self.new = new
-        self.seqs = [seq]
+        self._edits = [(old, new, seq)]
+
+    def replace(self, old: str, new: str, seq: int) -> None:
+        """Replace the only occurrence of `old` in the new text."""
+        self.new = self.new.replace(old, new)
+        self._edits.append((old, new, seq))
+
+    @property
+    def seqs(self) -> list[int]:
+        return [seq for _, _, seq in self._edits]
+
+    def lines(self) -> list[TrackedLine]:
+        """The lines of the new text, and the calls that added them. The first and the last may be parts of lines."""
+        content = Content.of(self.old)
+        for number, (old, new, seq) in enumerate(self._edits):
+            if number:
+                content.replace(old, new, False, seq)
+            else:
+                content.become(new, seq)
+        return content.new
 
 
 class Content:
@@ -132,8 +151,7 @@ class Content:
             if known is None:
                 self.loose.append(Unplaced(old, new, seq))
             else:
-                known.new = known.new.replace(old, new)
-                known.seqs.append(seq)
+                known.replace(old, new, seq)
 
     def patch(self, start: int, lines: Sequence[str], seq: int) -> None:
         """Apply a hunk at line `start`: lines that begin with a blank, `-` or `+`."""

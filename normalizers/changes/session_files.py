@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tooltap.normalizers.changes.content import Content, hunks_of, split_lines, unified
-from tooltap.normalizers.changes.steps import FILE_TOOLS, Step, steps
+from tooltap.normalizers.changes.file_calls import FileCalls
+from tooltap.normalizers.changes.steps import Step
 from tooltap.normalizers.tools.paths import absolute, relative
 from tooltap.protocol.replies import ChangeKind, FileChange, FileDiff, Hunk
 
@@ -44,7 +45,7 @@ class File:
         """Record what a call has read. Returns the number of code points remembered for it."""
         text = step.text or ""
         self.existed = True if self.existed is None else self.existed
-        if _unfit(text) or self._omitted:
+        if unfit(text) or self._omitted:
             return 0
         if self._content is not None:
             if self.exists:
@@ -62,7 +63,7 @@ class File:
         if len(self.calls) < MAX_CALLS and seq not in self.calls[-1:]:
             self.calls.append(seq)
         texts = (step.text, step.before, step.old, step.new)
-        self._omitted = self._omitted or next((why for text in texts if text and (why := _unfit(text))), None)
+        self._omitted = self._omitted or next((why for text in texts if text and (why := unfit(text))), None)
         if self._content is None:
             self._content = self._begin(step)
         if step.kind == "unknown":
@@ -109,6 +110,11 @@ class File:
         """Current text; None if the file was deleted or its text is not fully known."""
         is_known = self.exists and self._is_stated and not self._omitted and self._content is not None
         return self._content.text if is_known and self._content is not None else None
+
+    @property
+    def content(self) -> Content | None:
+        """Its lines, as far as they are known; None before the first change."""
+        return self._content
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -221,7 +227,8 @@ def _learn(content: Content, step: Step) -> None:
         content.learn_part(step.first, split_lines(step.text or ""))
 
 
-def _unfit(text: str) -> str | None:
+def unfit(text: str) -> str | None:
+    """Return why a text is not compared; None if it can be."""
     if len(text) > MAX_TEXT:
         return "large"
     return "binary" if "\0" in text else None
@@ -233,8 +240,6 @@ MAX_FILES = 1_000
 """Maximum number of changed files that are followed; changes of any further file only set `complete` to False."""
 MAX_READS = 64 * MAX_TEXT
 """Maximum total length of remembered reads of unchanged files, in code points."""
-MAX_OPEN = 1_000
-"""Maximum number of open calls whose input is remembered."""
 
 
 class SessionFiles:
@@ -245,8 +250,7 @@ class SessionFiles:
         self._files: dict[str, File] = {}
         self._gone: list[File] = []
         """Changed files whose path a moved file has taken over."""
-        self._open: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
-        self._done: set[tuple[str, str]] = set()
+        self._calls = FileCalls()
         self._read_length = 0
         self._changed = 0
         self.complete = True
@@ -254,14 +258,12 @@ class SessionFiles:
 
     def note(self, seq: int, event: dict[str, Any]) -> None:
         """Process an event of one of `KINDS`, decoded from JSON."""
-        kind = event["kind"]
-        if event.get("replay") or event.get("partial"):
-            return
-        if kind == "session":
-            if self._cwd is None:
+        if event["kind"] == "session":
+            if self._cwd is None and not event.get("replay"):
                 self._cwd = event.get("cwd")
-        elif event["name"] in FILE_TOOLS:
-            self._note_call(seq, kind, event)
+        elif (done := self._calls.note(seq, event)) is not None:
+            for step in done.steps:
+                self._take(step, done.seq)
 
     def changes(self) -> list[FileChange]:
         """The changed files, by path."""
@@ -288,28 +290,6 @@ class SessionFiles:
     def shown(self, path: str) -> str:
         """Return an absolute path as it is in the list: relative to the session's directory if the file is in there."""
         return relative(path, absolute(self._cwd, None) if self._cwd else None)
-
-    def _note_call(self, seq: int, kind: str, event: dict[str, Any]) -> None:
-        key = (event["stream"], event["callId"])
-        if kind == "tool-result":
-            self._note_result(key, event)
-            return
-        given = event.get("input")
-        if given is None:
-            return
-        first, _ = self._open.pop(key, (seq, {}))
-        self._open[key] = (first, _with_cut(given, event, "/input/"))
-        if len(self._open) > MAX_OPEN:
-            del self._open[next(iter(self._open))]
-
-    def _note_result(self, key: tuple[str, str], event: dict[str, Any]) -> None:
-        call = self._open.get(key)
-        if event["status"] != "completed" or event.get("async") or call is None or key in self._done:
-            return
-        self._done.add(key)
-        seq, given = self._open.pop(key)
-        for step in steps(event["name"], given, _with_cut(event["output"], event, "/output/")):
-            self._take(step, seq)
 
     def _take(self, step: Step, seq: int) -> None:
         path = absolute(step.path, self._cwd)
@@ -345,11 +325,3 @@ class SessionFiles:
             self._read_length = 0
             for path in [path for path, file in self._files.items() if not file.calls]:
                 del self._files[path]
-
-
-def _with_cut(payload: dict[str, Any], event: dict[str, Any], place: str) -> dict[str, Any]:
-    """Null the truncated fields of a payload: the event has only their beginning, an output body the whole. `place`:
-    the payload's JSON pointer prefix."""
-    cut = [pointer.removeprefix(place) for pointer in event.get("outputs") or {} if pointer.startswith(place)]
-    names = {pointer.partition("/")[0] for pointer in cut} - {"_raw"}
-    return {**payload, **dict.fromkeys(names)} if names else payload
