@@ -51,6 +51,7 @@ COMMANDS = {
     "usage": Entry("read", "Show sums of the tokens and costs of sessions."),
     "show": Entry("read", "Show one event, or a session."),
     "files": Entry("read", "Show which files were changed: by all sessions, or by one."),
+    "blame": Entry("read", "Show which session and which call wrote each line of a file."),
     "resume": Entry("read", "Resume a session with its agent."),
     "waiting": Entry("read", "List what waits for you: permissions, questions and plans."),
     "answer": Entry("control", "Answer what an agent asks."),

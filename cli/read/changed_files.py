@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tooltap.cli.common.columns import columns_of, fit_end, terminal_columns
-from tooltap.cli.common.printing import at_terminal, joined, say, say_text, short, styled, wants_colour
+from tooltap.cli.common.printing import at_terminal, joined, say, say_text, short, styled, wants_colour, warn
 from tooltap.cli.read.sessions import ago_of, moment_of
 from tooltap.daemon.formats import counted
 from tooltap.daemon.sessions.listing import folder_name
@@ -50,6 +50,13 @@ def print_changed_files(found: dict[str, Any]) -> None:
     elif not found["complete"] and not found.get("uncounted"):
         say()
         say("some sessions changed more files than are counted")
+
+
+def warn_of_uncounted(found: dict[str, Any]) -> None:
+    """Say so if the reply lacks sessions whose files were not counted."""
+    if uncounted := found.get("uncounted"):
+        sessions = counted(uncounted, "session")
+        warn(f"an older version has ingested {sessions} without counting the files: `tooltap journal repair` does it")
 
 
 def _path(one: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ from tooltap.cli.common.printing import (
     wants_colour,
     warn,
 )
-from tooltap.cli.read.changed_files import print_changed_files
+from tooltap.cli.read.changed_files import print_changed_files, warn_of_uncounted
 from tooltap.cli.read.sessions import NO_EVENTS, UnknownSessionError, find_projects, find_session
 from tooltap.daemon.formats import counted
 from tooltap.daemon.system.sanitize import encodable
@@ -105,11 +105,7 @@ def command(
             print_changed_files(found)
         else:
             warn(_why_none(socket, filters, agent))
-        if uncounted := found.get("uncounted"):
-            sessions = counted(uncounted, "session")
-            warn(
-                f"an older version has ingested {sessions} without counting the files: `tooltap journal repair` does it"
-            )
+        warn_of_uncounted(found)
         return
     for one in ("since", "until", "agent", "project", "part", "order", "limit"):
         if context.get_parameter_source(one) is ParameterSource.COMMANDLINE:

@@ -95,6 +95,7 @@ OTHER_COMMANDS = {
     "mcp": "tests/daemon/taps/test_mcp_history.py::test_no_kind_of_secret_is_read",
     "ingest": "tests/attacks/test_acp_store.py::test_secret_in_a_refusal_is_masked",
     "resume": "prints a command with the id of a session",
+    "blame": "tests/cli/read/test_blame.py::test_secrets_are_masked",
     "watch": "waits for a person; it prints what `waiting` and `sessions` show",
     "top": "needs a terminal; it shows titles, as `sessions` does",
     "open": "opens the page",

@@ -81,6 +81,7 @@ USED = {
     "open": ("--no-browser", EVENTS | {"http.client", "shutil", "ssl"}),
     "search": ("the", EVENTS),
     "files": ("last", EVENTS),
+    "blame": (str(CLAUDE), EVENTS | {"shutil"}),
     "usage": ("", EVENTS | {"shutil"}),
     "calls": ("", EVENTS),
     "waiting": ("", EVENTS),

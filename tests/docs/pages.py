@@ -52,6 +52,7 @@ OWN_WALK = {
     "docs/contributing/stored-dialect.md": "test_contributing.py: in the same copy",
     "docs/contributing/exporter.md": "test_contributing.py: its module writes a file",
     "docs/contributing/tool.md": "parts of modules",
+    "docs/how-to/blame.md": "test_blame_page.py: beside a file that a recorded agent has edited",
     "docs/how-to/drift.md": "test_drift_page.py: in a copy of the sources",
     "docs/how-to/scale.md": "test_scale_page.py: beside a nats-server and two daemons",
     "docs/reference/http.md": "test_http_page.py: beside a daemon with --web",

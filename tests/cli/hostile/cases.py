@@ -174,6 +174,13 @@ def _files(world: World, new: Path) -> Iterator[Words]:
         yield from _daemons(world, *words)
 
 
+def _blame(world: World, new: Path) -> Iterator[Words]:
+    """Of a file with a hostile name and text, which a session with a hostile name has written."""
+    for words in ((), ("--json",), ("--format", "agent-trace"), ("-L", ARGUMENT), ("--session", ARGUMENT)):
+        yield from _daemons(world, world.edited, *words)
+    yield from _daemons(world, new / ARGUMENT)
+
+
 def _list(world: World, new: Path) -> Iterator[Words]:
     yield from _sessions(world, new)
     for option in ("--agent", "--project", "--status", "--since", "--until"):
@@ -386,6 +393,7 @@ CASES: dict[str, Cases] = {
     "top": _top,
     "open": _open,
     "files": _files,
+    "blame": _blame,
     "export": _export,
     "baseline record": _record,
     "baseline check": _check,

@@ -34,6 +34,7 @@ MAY = {
         {"tooltap.cli.common.printing.Clean", "tooltap.cli.common.printing.terminal"},
         "draws one clean line again and again",
     ),
+    "cli/read/blame.py": ({"tooltap.cli.common.printing.Clean"}, "names the type"),
     "cli/read/export.py": ({"tooltap.cli.common.printing.binary_output"}, "writes a page, to no terminal"),
     "cli/read/files.py": ({"tooltap.cli.common.printing.binary_output"}, "writes a diff into a pipe, for programs"),
     "cli/read/resume.py": ({"os.execv"}, "becomes the agent, of which nothing is changed"),

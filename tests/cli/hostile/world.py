@@ -64,6 +64,8 @@ class World(NamedTuple):
     """Folder with a hostile name, as have the files in it."""
     recordings: Path
     recording: Path
+    edited: Path
+    """File with a hostile text, which a session with a hostile title has written."""
     trace: Path
     journal: Path
     daemon: Running
@@ -96,6 +98,7 @@ def world() -> Iterator[World]:
         daemon = stack.enter_context(running(folder))
         ingested = here("ingest", "--socket", daemon.path, "--provider", f"p{HOSTILE[:40]}", recordings)
         assert ingested.returncode == 0, ingested
+        edited = _publish_edit(daemon, folder)
         _publish_names(daemon)
         _until_traced(daemon)
         journal = folder / f"copy{HOSTILE[:60].replace('/', '')}.db"
@@ -111,6 +114,7 @@ def world() -> Iterator[World]:
                 "ended-calls": wire.ask("ended-calls", limit=9),
                 "waiting": wire.ask("waiting", mayAfter=0),
                 "files": FILES,
+                "changed-files": wire.ask("changed-files", limit=9),
                 "remove": {"events": 1, "bodies": 1},
                 "answer": ANSWER,
                 "send": {"session": "s", "stream": "s", "id": "i", "delivered": False},
@@ -122,7 +126,7 @@ def world() -> Iterator[World]:
         stack.enter_context(server(str(refusing), WELCOME, lambda line: reply(line, {})))
         http = stack.enter_context(server(("127.0.0.1", 0), b"", lambda line: HTTP))
         nats = stack.enter_context(server(("127.0.0.1", 0), INFO, lambda line: b"-ERR '" + LONG.encode() + b"'\r\n"))
-        yield World(folder, recordings, recording, trace, journal, daemon, liar, refusing, http, nats)
+        yield World(folder, recordings, recording, edited, trace, journal, daemon, liar, refusing, http, nats)
 
 
 def _poisoned(recording: Path) -> bytes:
@@ -131,23 +135,44 @@ def _poisoned(recording: Path) -> bytes:
     return "".join(f"{json.dumps(line)}\n" for line in lines).encode() + b"\x1b]0;t\x07 \xff no JSON\n"
 
 
+def _publish_edit(daemon: Running, folder: Path) -> Path:
+    """Publish a session with a hostile name that writes a file, and write it."""
+    edited = folder / "edited.py"
+    text = HOSTILE.replace("\0", "") + "x" * 6_000 + "\n"
+    edited.write_text(text, newline="")
+    diff = {"type": "diff", "path": str(edited), "oldText": None, "newText": text}
+    given = {"title": "write", "kind": "edit", "rawInput": {"file_path": str(edited), "content": text}}
+    _publish(
+        daemon,
+        "edits",
+        {"sessionUpdate": "session_info_update", "title": LONG},
+        {"sessionUpdate": "tool_call", "toolCallId": "e", **given},
+        {"sessionUpdate": "tool_call_update", "toolCallId": "e", "status": "completed", "content": [diff]},
+    )
+    return edited
+
+
 def _publish_names(daemon: Running) -> None:
     """Publish a session and a stream with hostile names, a title, a permission, and a tool with a very long name."""
+    _publish(
+        daemon,
+        "named",
+        {"sessionUpdate": "session_info_update", "title": LONG},
+        {"sessionUpdate": "tool_call", "toolCallId": "c", "title": LONG, "kind": "other", "rawInput": {}},
+        {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed", "rawOutput": LONG},
+        {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": HOSTILE.split("\n")[0]}},
+    )
+
+
+def _publish(daemon: Running, stream: str, *updates: dict[str, Any]) -> None:
+    session = f"s{stream[0]}{HOSTILE}"
     lines: list[dict[str, Any]] = [
         {"id": 1, "method": "session/new", "params": {"cwd": f"/{HOSTILE}", "mcpServers": []}},
-        {"id": 1, "result": {"sessionId": f"s{HOSTILE}"}},
-        *(
-            {"method": "session/update", "params": {"sessionId": f"s{HOSTILE}", "update": update}}
-            for update in (
-                {"sessionUpdate": "session_info_update", "title": LONG},
-                {"sessionUpdate": "tool_call", "toolCallId": "c", "title": LONG, "kind": "other", "rawInput": {}},
-                {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed", "rawOutput": LONG},
-                {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": HOSTILE.split("\n")[0]}},
-            )
-        ),
+        {"id": 1, "result": {"sessionId": session}},
+        *({"method": "session/update", "params": {"sessionId": session, "update": update}} for update in updates),
     ]
     wire = daemon.connect()
-    wire.send("ingest", stream="named", dialect="acp", provider=f"p{HOSTILE[:40]}")
+    wire.send("ingest", stream=stream, dialect="acp", provider=f"p{HOSTILE[:40]}")
     assert (frame := wire.read())["op"] == "ingesting", frame
     for line in lines:
         wire.write(json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n")
