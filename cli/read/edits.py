@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
+
 from tooltap.cli.common.connection import daemon_errors, request
 from tooltap.cli.common.printing import warn
 from tooltap.cli.read.changed_files import warn_of_uncounted
@@ -52,6 +54,7 @@ def read_edits(socket: Path | None, file: str) -> Edits:
     paths = {path}
     sessions: dict[str, dict[str, Any]] = {}
     asked: set[str] = set()
+    _warn_of_uncounted(request(socket, "changed-files", file=path, limit=MOST_FILES))
     while True:
         for one in sorted(paths - asked):
             resolve.add(one)
@@ -60,8 +63,11 @@ def read_edits(socket: Path | None, file: str) -> Edits:
         asked |= paths
         edits, calls = _read(socket, sessions, resolve, paths)
         paths = earlier_paths(path, edits)
-        if paths <= asked or len(paths) > MOST_PATHS:
-            return Edits(edits, path, calls, _rows(socket, sessions))
+        if paths <= asked:
+            its = [one for one in edits if one.step.path in paths or one.step.to in paths]
+            return Edits(its, path, calls, _rows(socket, sessions))
+        if len(paths) > MOST_PATHS:
+            raise click.ClickException(f"the file has had more than {MOST_PATHS} names, so its edits are not replayed")
 
 
 class _Resolver:
@@ -93,8 +99,6 @@ def _sessions(socket: Path | None, needle: str, is_wanted: Callable[[str], bool]
     while True:
         given = {} if until is None else {"until": until}
         reply = request(socket, "changed-files", file=needle, limit=MOST_FILES, order="time", **given)
-        if until is None:
-            warn_of_uncounted(reply)
         rows = [one for one in reply["files"] if is_wanted(one["path"])]
         new = {one["session"]: one for row in rows for one in row["changedBy"] if one["session"] not in found}
         found |= new
@@ -104,6 +108,12 @@ def _sessions(socket: Path | None, needle: str, is_wanted: Callable[[str], bool]
         oldest: int = min(ends)
         # Those that changed it in the same millisecond may not have been listed.
         until = oldest + 1 if new and (until is None or oldest + 1 < until) else oldest
+
+
+def _warn_of_uncounted(found: dict[str, Any]) -> None:
+    warn_of_uncounted(found)
+    if not found["complete"] and not found.get("uncounted") and found["total"] <= len(found["files"]):
+        warn("some sessions changed more files than are counted: lines that they wrote may be unknown")
 
 
 def _rows(socket: Path | None, sessions: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -159,5 +169,5 @@ def _events(
         for item in subscription:
             if isinstance(item, bytes):
                 yield orjson.loads(item)
-            elif isinstance(item, Gap):
+            elif isinstance(item, Gap) and tools:
                 warn(f"events {item.from_} to {item.to} are gone")

@@ -21,6 +21,8 @@ from tests.cli.hostile.runs import on_a_terminal
 from tests.daemon.running import Running, running
 from tests.normalizers.changes.test_recordings import APP, UTIL
 from tests.normalizers.reading import FIXTURES
+from tooltap.cli.read import edits
+from tooltap.daemon.sessions.row import MAX_FILES
 
 EDIT = FIXTURES / "claude-stream/claude-code-2.1.330/edit.jsonl"
 """Edits a line of `src/app.py`, on 21 November 2026 at 20:37 UTC."""
@@ -266,6 +268,27 @@ def test_latest_edits_are_replayed_if_there_are_too_many(place: Place) -> None:
 
     assert [one.get("session") for one in map(json.loads, finished.stdout.splitlines())] == [None, "often---"]
     assert "only the latest 1 of 2 reads and changes of the file are replayed: see --edits" in finished.stderr.decode()
+
+
+def test_file_with_too_many_names_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codex renamed it once."""
+    monkeypatch.setattr(edits, "MOST_PATHS", 1)
+    finished = here("blame", "--socket", place.daemon.path, put(place, "src/maths.py", MATHS))
+
+    assert finished.returncode == 1
+    assert sentence(finished).endswith("the file has had more than 1 names, so its edits are not replayed")
+
+
+def test_session_with_more_files_than_are_counted_is_mentioned(tmp_path: Path) -> None:
+    with running(tmp_path / "daemon") as daemon:
+        place = Place(daemon, tmp_path)
+        run_agent(place, "busy-one", EARLY, *(write(f"{number}.py", "a = 1\n") for number in range(MAX_FILES)))
+        finished = here("blame", "--socket", daemon.path, put(place, "0.py", "a = 1\n"))
+
+    assert finished.stderr.decode().splitlines() == [
+        "tooltap: some sessions changed more files than are counted: lines that they wrote may be unknown",
+        "1 line: 1 by busy-one (claude); 0 unknown",
+    ]
 
 
 def test_what_cannot_be_read_is_one_sentence(place: Place, tmp_path: Path) -> None:

@@ -4,34 +4,44 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.normalizers.changes.telling import CWD, Telling
 from tests.normalizers.changes.test_git import Workspace
+from tests.normalizers.changes.test_recordings import CWD as CWD_OF_RECORDINGS
+from tests.normalizers.changes.test_recordings import PARTIAL, WHOLE, Files
+from tests.normalizers.reading import recording
 from tooltap.normalizers.changes.attribution import Edit, attribute, earlier_paths
 from tooltap.normalizers.changes.file_calls import FileCalls
-from tooltap.normalizers.changes.session_files import SessionFiles
+from tooltap.normalizers.changes.session_files import KINDS, SessionFiles
+from tooltap.normalizers.core.items import Context
 from tooltap.normalizers.tools.paths import absolute
+from tooltap.protocol.events import encode
+from tooltap.testing import normalize
 
 FILE = f"{CWD}/a.py"
+RENAMED = {"src/maths.py": "src/util.py"}
+"""Path in the recordings -> the path before."""
 
 
 class Told(SessionFiles):
     """Takes the events of calls, and keeps what they did to files. They happened in the order in which they are told,
     unless `at` says otherwise."""
 
-    def __init__(self) -> None:
-        super().__init__(CWD)
+    def __init__(self, folder: str = CWD) -> None:
+        super().__init__(folder)
+        self._folder = folder
         self.edits: list[Edit] = []
         self.at: int | None = None
         self._finished = FileCalls()
 
     def note(self, seq: int, event: dict[str, Any]) -> None:
         super().note(seq, event)
-        if (call := self._finished.note(seq, event)) is not None:
+        if event["kind"] != "session" and (call := self._finished.note(seq, event)) is not None:
             for step in call.steps:
-                to = None if step.to is None else absolute(step.to, CWD)
-                paths = step._replace(path=absolute(step.path, CWD), to=to)
+                to = None if step.to is None else absolute(step.to, self._folder)
+                paths = step._replace(path=absolute(step.path, self._folder), to=to)
                 self.edits.append(Edit(seq if self.at is None else self.at, call.seq, paths))
 
 
@@ -193,6 +203,24 @@ def test_empty_file_has_no_lines(told: Told, telling: Telling) -> None:
     telling.write(FILE, "a\n")
 
     assert written(told, "") == []
+
+
+@pytest.mark.parametrize(("dialect", "version", "name", "contents"), [*WHOLE, *PARTIAL])
+def test_recorded_call_has_the_lines_that_it_changed(
+    dialect: str, version: str, name: str, contents: tuple[Files, Files]
+) -> None:
+    """And no others: its agent left the rest of the file as it was."""
+    told = Told(CWD_OF_RECORDINGS)
+    events = normalize(dialect, recording(dialect, name, version), Context(stream="s"))
+    for seq, event in enumerate(map(orjson.loads, map(encode, events)), 1):
+        if event["kind"] in KINDS:
+            told.note(seq, event)
+    before, after = contents
+    for path, text in after.items():
+        old = before.get(RENAMED.get(path, path), "").splitlines()
+        seqs = written(told, text, f"{CWD_OF_RECORDINGS}/{path}")
+
+        assert [seq is not None for seq in seqs] == [line not in old for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("seed", range(20))
