@@ -25,6 +25,7 @@ from ag_ui.core import Event
 from atif import Trajectory
 from pydantic import TypeAdapter
 
+from tests.daemon.export.collector import spans_of
 from tests.daemon.export.exporting import Tables, events_of, exported, published, tabled
 from tests.test_layout import ROOT
 from tooltap.daemon.export.ag_ui_live import LiveAgUi
@@ -67,7 +68,11 @@ def _check_lines(text: str) -> None:
         _EVENT.validate_json(line)
 
 
-CHECKS: dict[str, Callable[[str], object]] = {"atif": Trajectory.model_validate_json, "ag-ui": _check_lines}
+CHECKS: dict[str, Callable[[str], object]] = {
+    "atif": Trajectory.model_validate_json,
+    "ag-ui": _check_lines,
+    "otlp": spans_of,
+}
 """Format -> what raises `ValueError` if a file is not valid."""
 
 

@@ -73,7 +73,7 @@ PER_PAGE = 1 << 20
     "form",
     metavar="FORMAT",
     shell_complete=completion.formats,
-    help="Write this format: html, markdown, jsonl, atif, ag-ui, sqlite, parquet, or one of another package.",
+    help="Write this format: html, markdown, jsonl, atif, ag-ui, otlp, sqlite, parquet, or one of another package.",
 )
 @click.option("--html", "form", flag_value="html", help="Short for --format html.")
 @click.option("--markdown", "form", flag_value="markdown", help="Short for --format markdown.")
@@ -118,6 +118,7 @@ PER_PAGE = 1 << 20
     metavar="BYTES",
     help="In tables, shorten texts, inputs and outputs to this size each.",
 )
+@click.option("--content", is_flag=True, help="In otlp, include texts, and arguments and results of calls.")
 @redact_options
 @click.option("--anonymous", is_flag=True, help="Replace home folders, names of users and hosts, and e-mail addresses.")
 @jobs_option
@@ -137,6 +138,7 @@ def command(
     max_body: int,
     max_bodies: int,
     max_text: int,
+    content: bool,
     no_redact: bool,
     preview: bool,
     anonymous: bool,
@@ -145,10 +147,10 @@ def command(
 ) -> None:
     """Write a session as a page that opens in any browser, or as Markdown.
 
-    FORMAT is html, markdown, jsonl (an event per line), atif, ag-ui, sqlite (tables of all sessions in one file),
-    parquet (a file for each table), or one that another package adds. The HTML page needs neither a daemon nor a
-    network, and contains no script. In Markdown, turns are headings, prompts are quotes, and each call is a line with
-    its shortened input and output.
+    FORMAT is html, markdown, jsonl (an event per line), atif, ag-ui, otlp (spans of OpenTelemetry), sqlite (tables of
+    all sessions in one file), parquet (a file for each table), or one that another package adds. The HTML page needs
+    neither a daemon nor a network, and contains no script. In Markdown, turns are headings, prompts are quotes, and
+    each call is a line with its shortened input and output.
 
     SESSION is a session's id, the beginning of it, words of its title, or "last". PATH is a recording of an agent's
     lines, or events as "tooltap normalize" prints them ("-" is standard input), or a folder of .jsonl files; reading
@@ -181,7 +183,7 @@ def command(
     if together is not None:
         _check_place(together, output, preview=preview)
     alone = form if together is None else "jsonl"
-    options = _Options(alone, level, (max_body, max_bodies), not no_redact, preview, anonymous, socket)
+    options = _Options(alone, level, content, (max_body, max_bodies), not no_redact, preview, anonymous, socket)
     write = partial(_write_page, options=options)
     pages = _pages(sources, socket) if sources else _chosen_pages(filters, socket)
     if preview:
@@ -233,6 +235,8 @@ class _Options(NamedTuple):
     form: str
     """Name of the format."""
     level: Any
+    content: bool
+    """Whether spans have texts."""
     limits: tuple[int, int]
     """Maximum bytes of one output body in the page, and of all together."""
     redact: bool
@@ -508,6 +512,10 @@ def _exported(title: str, options: _Options, bodies: Bodies) -> Exporter:
         from tooltap.daemon.export.html import ExportedPage
 
         return ExportedPage(title, level=options.level, bodies=bodies)
+    if options.form == "otlp":
+        from tooltap.daemon.export.otlp import SpanFile
+
+        return SpanFile(title, bodies=bodies, has_content=options.content)
     return exporter_class(options.form)(title, bodies=bodies)
 
 

@@ -23,6 +23,7 @@ BUILTIN = {
     "jsonl": "jsonl:EventLines",
     "atif": "atif:Trajectories",
     "ag-ui": "ag_ui:AgUiEvents",
+    "otlp": "otlp:SpanFile",
     "sqlite": "sqlite:Database",
     "parquet": "parquet:ParquetFolder",
 }

@@ -80,7 +80,8 @@ COMMANDS_THAT_SHOW: dict[str, list[list[str]]] = {
     "export": [
         [f"--{form}", SESSION, "--no-redact"]
         for form in ("html", "markdown", "format=jsonl", "format=atif", "format=ag-ui", "format=sqlite")
-    ],
+    ]
+    + [["--format=otlp", "--content", SESSION, "--no-redact"]],
     "stats": [[], ["--json"]],
 }
 EXPORTS = HERE + "test_exports_show_none"

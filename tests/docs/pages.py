@@ -36,6 +36,7 @@ OWN_TEST = {
     "follow": "beside a session file",
     "gateway": "in front of a server on another port",
     "http": "beside a daemon with --web",
+    "otlp": "to a collector on another port",
     "server": "nats-server, with other paths",
     "socat": "its output is compared with recordings of all agents",
     "stream": "does not end by itself",
