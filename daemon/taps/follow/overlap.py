@@ -9,6 +9,9 @@ which its agent ran. Of the file's lines from that time are ingested:
 - Events of subagents, if the tap's dialect never shows them.
 - Calls that the tap has not reported when it has ended (`sessions/unsaid.py`).
 
+Of its lines from later on, results of calls that the tap has reported are left out: what Qwen Code started writes them
+when Qwen Code itself has been killed, and the tap's stream has ended those calls.
+
 All times come from the clock of one machine: the agent
 writes the time into each line of its file, and `run` and `proxy` report the start and the end of the agent. So it does
 not matter how late either stream reaches the daemon.
@@ -43,7 +46,7 @@ import msgspec
 
 from tooltap.daemon.journal.interface import StreamInfo
 from tooltap.daemon.sessions.joining import is_file, is_prompt, is_repeated, is_silent_gateway, is_tap
-from tooltap.daemon.sessions.unsaid import Said, is_own, keep_unsaid, own
+from tooltap.daemon.sessions.unsaid import Said, is_of_call, is_own, keep_unsaid, own
 from tooltap.daemon.taps.stream_ids import name_of_id
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Item, OutputChunk, Produced
@@ -200,6 +203,10 @@ def keeps(
         covers = [span for span in covered if span.has(first, last)]
         info.left_out = bool(covers)
         if not covers:
+            ended = [said.get(span.tap, {}) for span in covered if span.tap is not None and span.last < first]
+            if _are_results_of(items, ended):
+                info.left_out = True
+                return []
             info.last_reported_ts = last if info.last_reported_ts is None else max(info.last_reported_ts, last)
             return own(info, items)
         present = [taps[span.tap] for span in covers if span.tap is not None]
@@ -208,6 +215,15 @@ def keeps(
         return [item for item in items if _is_title(item)]
 
     return keep
+
+
+def _are_results_of(items: Sequence[Item], taps: Sequence[Mapping[str, Said]]) -> bool:
+    """Whether a line has nothing but results of calls that taps have reported. `taps`: the calls of each."""
+    return all(
+        isinstance(item, OutputChunk)
+        or (is_of_call(item) and item.kind != "tool-call" and any(item.fields.call_id in said for said in taps))
+        for item in items
+    )
 
 
 def _is_title(item: Item) -> bool:

@@ -61,6 +61,21 @@ def test_run_covers_its_file(tmp_path: Path) -> None:
     assert "parser-reset" not in {event.get("code") for event in events}  # rebuilt, with what was left out
 
 
+def test_result_that_is_stored_after_the_run_is_left_out_if_the_run_has_ended_its_call(tmp_path: Path) -> None:
+    """As Qwen Code stores it: the process that was started is killed, and the one that it has started writes on."""
+    with Follower(tmp_path, grace=0.5, tolerance=0.5) as follower, follower.connect() as wire:
+        publish(wire, "run-1", PRINT[:9])
+        append(follower.session, moved_to_now(LINES[:20]))
+        follower.read(follower.session, 20)
+        wire.send("end")
+        wire.until("done")
+        append(follower.session, [*moved_to_now(LINES[20:21], 60), prompt_line("Long after", 61)])
+        events = follower.events_when(lambda events: "Long after" in prompts_from_file(events))
+
+    results = [(event["stream"], event["status"]) for event in events if event["kind"] == "tool-result"]
+    assert results == [("run-1", "interrupted")]
+
+
 @pytest.mark.parametrize("first", ["run", "file"])
 def test_tokens_and_costs_of_a_run_and_its_file_count_once(tmp_path: Path, first: str) -> None:
     """Two requests of 2,400 tokens in and 42 out, $0.00732 each: both sources state them, each in its own way."""
