@@ -153,6 +153,8 @@ WORDS: tuple[Words, ...] = (
     Words("qwen", r"[^\n]{0,120}(?:did not allow tool call|requires permission to use|permission was declined|"
                   r"denied by)", "denied", "Qwen Code 0.24.4"),
     Words("qwen", r"\[Operation Cancelled\]", "cancelled", "Qwen Code 0.24.4"),
+    Words("qwen", r"Tool result missing from saved history; the previous run likely ended", "interrupted",
+          "Qwen Code 0.24.4"),
     Words("cline", r"(?s:.{0,300})NOT a tool or system failure", "denied", "Cline 3.0"),
 )  # fmt: skip
 

@@ -282,6 +282,17 @@ def test_call_that_qwen_gave_up_before_it_ran_is_cancelled() -> None:
     assert only(ToolResult, found).status == "cancelled"
 
 
+def test_call_whose_result_qwen_has_not_stored_was_interrupted() -> None:
+    words = "Tool result missing from saved history; the previous run likely ended before this tool completed."
+    found = read(
+        *set_up("qwen-code"),
+        tool("c", kind="execute", rawInput={"command": "x"}, _meta={"toolName": "run_shell_command"}),
+        tool_update("c", status="failed", content=content(words), _meta={"toolName": "run_shell_command"}),
+    )
+    result = only(ToolResult, found)
+    assert (result.status, result.output["errorMessage"]) == ("interrupted", words)
+
+
 # -- Vibe, Kimi Code, Droid ------------------------------------------------------------------------------------------
 
 
