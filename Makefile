@@ -11,7 +11,7 @@ venv = $(PYTHON) -m venv $(1)
 install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
-.PHONY: demo test browser live live-quick storm quick affected check lint fix docs bench package clean
+.PHONY: demo test browser live live-quick storm quick affected check lint fix docs bench manual package clean
 .PHONY: dialects baselines labels fixtures schema secret-rules typescript typescript-runtimes
 
 demo: .venv/.runtime
@@ -131,18 +131,14 @@ baselines: .venv/.runtime
 labels: .venv/.dev
 	$(BIN)/python -m tests.labels
 
-# Build the sdist and, from it, the wheel. Install the wheel in an empty environment without access to the sources, run
-# its commands, and type-check a project that uses the client.
+# Write the manual page and the completion scripts that the package installs.
+manual: .venv/.dev
+	$(BIN)/python -m tests.manual
+
+# Build the sdist and the wheel, install the wheel with every Python that is here, with the oldest and the newest packages,
+# and run its commands: tests/release.py. Type-check a project that uses the client.
 package: .venv/.dev
-	rm -rf build dist
-	$(BIN)/python -m build --outdir dist .
-	$(call venv,build/venv)
-	$(call install,build/venv,dist/*.whl)
-	cd build && venv/bin/tooltap --version
-	cd build && venv/bin/tooltap normalize --stats ../cli/static/demo/claude-code.jsonl >/dev/null
-	cd build && venv/bin/tooltap demo >/dev/null
-	cp -r clients/python build/project
-	cd build/project && $(abspath $(BIN))/mypy --strict --config-file= --python-executable ../venv/bin/python .
+	$(BIN)/python -m tests.release
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "tooltap needs Python 3.11 or later" >&2; exit 1; }

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 from importlib import import_module
+from io import BytesIO
 from itertools import product
 from pathlib import Path
 
+import click
 import pytest
 from packaging.requirements import Requirement
 
+from tests import manual
+from tests.release import without_times
 from tests.test_layout import FOLDERS, ROOT
 from tooltap import __version__
 from tooltap.cli.main import main
-from tooltap.cli.subcommands import COMMANDS
+from tooltap.cli.subcommands import COMMANDS, tooltap
 
 NODE = ROOT / "clients" / "typescript"
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -97,6 +103,79 @@ def test_data_files_are_in_the_wheel(folder: str) -> None:
     }
 
     assert data <= shipped
+
+
+@pytest.mark.process  # click asks bash for its version
+def test_manual_and_completion_scripts_are_current() -> None:
+    """`make manual` writes them."""
+    stale = [str(path.relative_to(ROOT)) for path, text in manual.files() if path.read_text() != text]
+
+    assert stale == []
+
+
+@pytest.mark.process  # click asks bash for its version
+def test_manual_and_completion_scripts_are_installed() -> None:
+    installed = {ROOT / path for paths in PYPROJECT["tool"]["setuptools"]["data-files"].values() for path in paths}
+
+    assert installed == {path for path, _ in manual.files()}
+
+
+@pytest.mark.programs("groff")
+def test_manual_page_is_valid() -> None:
+    page = manual.FOLDER / "tooltap.1"
+    formatted = subprocess.run(
+        ["groff", "-ww", "-man", "-Tutf8", page], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert formatted.stderr == ""
+    assert all(f"tooltap {name}" in formatted.stdout for name in COMMANDS)
+
+
+def test_manual_page_escapes_what_roff_reads() -> None:
+    """A line that begins with a dot or an apostrophe is a request, and a backslash begins an escape."""
+    assert manual.escaped(r".so it's a\b -x …") == r"\&.so it\(aqs a\eb \-x \[u2026]"
+
+
+def test_image_gets_what_the_package_is_built_from() -> None:
+    ignored = (manual.FOLDER / "Dockerfile.dockerignore").read_text().splitlines()
+    needed = {"pyproject.toml", "src", PYPROJECT["project"]["readme"], *PYPROJECT["project"]["license-files"], *FOLDERS}
+
+    assert ignored[0] == "*"
+    assert needed <= {line.removeprefix("!") for line in ignored if line.startswith("!")}
+
+
+@pytest.mark.parametrize("command", ["CMD", "compose"])
+def test_image_runs_a_daemon_that_the_page_can_reach(command: str) -> None:
+    found = {
+        "CMD": re.search(r"^CMD (\[.*\])$", (manual.FOLDER / "Dockerfile").read_text(), re.MULTILINE),
+        "compose": re.search(r"command: (\[\"serve.*\])$", (manual.FOLDER / "compose.yaml").read_text(), re.MULTILINE),
+    }[command]
+    assert found is not None
+    arguments = json.loads(found[1])
+    options = tooltap.get_command(click.Context(tooltap), "serve").make_context("serve", arguments[1:]).params  # type: ignore[union-attr]
+
+    assert options["web"] == "0.0.0.0:8422"
+    assert options["allow_remote"]
+
+
+def test_sdist_has_the_same_bytes_whenever_it_is_built() -> None:
+    """Setuptools packs files in the order of the folder, with the times and the user of the machine."""
+
+    def packed(names: str, time: int, user: str) -> bytes:
+        with BytesIO() as data:
+            with tarfile.open(fileobj=data, mode="w:gz") as archive:
+                for name in names:
+                    member = tarfile.TarInfo(name)
+                    member.mtime, member.uname, member.size = time, user, 1
+                    archive.addfile(member, BytesIO(name.encode()))
+            return data.getvalue()
+
+    first, second = packed("ab", 1, "jo"), packed("ba", 2_000_000_000, "root")
+
+    assert first != second
+    assert without_times(first, 7) == without_times(second, 7)
+    with tarfile.open(fileobj=BytesIO(without_times(first, 7))) as archive:
+        assert [(one.name, one.mtime, one.uname) for one in archive] == [("a", 7, ""), ("b", 7, "")]
 
 
 def test_every_command_is_a_module() -> None:
