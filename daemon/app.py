@@ -48,6 +48,7 @@ from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.delivery.spool import QuarantineLimits
 from tooltap.daemon.taps.drain import Drain
 from tooltap.daemon.taps.follow.follower import Follower
+from tooltap.daemon.telemetry.sender import Sender
 from tooltap.daemon.views.results import Policy
 from tooltap.daemon.views.rewriter import Rewriter
 from tooltap.daemon.views.rules import Rules
@@ -109,6 +110,7 @@ class Daemon:
         self._rewriter: Rewriter
         self._rule_answers: RuleAnswers
         self._notifier: Notifier
+        self._sender: Sender | None = None
         self.journal: Journal
         self.hub: Hub
         self.server: Server
@@ -271,6 +273,7 @@ class Daemon:
             "search": self._search.statistics(),
             "rewriting": self._rewriter.statistics(),
             "notifying": self._notifier.statistics(),
+            **({} if self._sender is None else {"telemetry": self._sender.statistics()}),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "errors": dict(faults.counts),
             "hardLinks": self._hard_links.statistics(),
@@ -278,7 +281,7 @@ class Daemon:
             "limits": {
                 key: value
                 for key, value in msgspec.to_builtins(self.config).items()
-                if isinstance(value, int | float | dict) and key != "tools"
+                if isinstance(value, int | float | dict) and key not in ("tools", "otlp")
             },
         }
 
@@ -299,6 +302,9 @@ class Daemon:
         self.journal.on_skip = self.hub.skip
         await self.journal.suspend_all()
         await self._findings.load()
+        if config.otlp.url is not None:
+            self._sender = Sender(self.journal, config.otlp, config.otlp.all_headers())
+            await self._sender.begin()  # before there is anything to send
         self._rewriter = Rewriter(
             self.journal,
             config.rewriting,
@@ -379,6 +385,8 @@ class Daemon:
         tasks.start_soon(_repeat, RETENTION_INTERVAL, self._expire, name="retention")
         tasks.start_soon(self._search.run, name="search index")
         tasks.start_soon(self._notifier.run, name="notifications")
+        if self._sender is not None:
+            tasks.start_soon(self._sender.run, name="telemetry")
         if config.scrub_interval:
             tasks.start_soon(self._scrub, name="verification of the journal")
         if self._trace is not None:

@@ -36,6 +36,7 @@ POLL = 0.02
         "tooltap serve --follow claude,codex",
         "tooltap serve --journal sqlite:/var/tmp/tooltap.db --durability power",
         "tooltap serve --journal nats://127.0.0.1:4222/team",
+        "tooltap serve --follow all --otlp http://127.0.0.1:4318",
     ),
 )
 @click.option(
@@ -68,6 +69,12 @@ POLL = 0.02
     metavar="[HOST:PORT]",
     help="Serve browsers and HTTP clients too; on a terminal, print a link to log in.  [default: 127.0.0.1:8422]",
 )
+@click.option(
+    "--otlp",
+    metavar="URL",
+    help="Send turns, calls and requests as spans of OpenTelemetry, to an address for OTLP over HTTP.",
+)
+@click.option("--otlp-content", is_flag=True, help="Send texts, and arguments and results of calls, with --otlp too.")
 @click.option("--allow-remote", is_flag=True, help="Allow a HOST for --web that other machines can reach.")
 @click.option(
     "--log-level", type=Choice(["debug", "info", "warning", "error"]), help="The lowest level that is logged."
@@ -89,6 +96,8 @@ def command(
     follow: str | None,
     backfill: str | None,
     web: str | None,
+    otlp: str | None,
+    otlp_content: bool,
     allow_remote: bool,
     log_level: str | None,
     trace_file_bytes: int | None,
@@ -118,6 +127,7 @@ def command(
         durability=durability,
         follow=_follow(follow, backfill),
         web=_web(web, allow_remote),
+        otlp={**({} if otlp is None else {"url": otlp}), **({"content": True} if otlp_content else {})},
         log_level=log_level,
         trace_file_bytes=trace_file_bytes,
         trace_total_bytes=trace_total_bytes,

@@ -155,6 +155,8 @@ class SessionSpans:
         """Stream and id of each call."""
         self._named: OrderedDict[str, _Call] = OrderedDict()
         """Id of a call, which another stream of the session may name -> the latest such call."""
+        self._ended: list[_Call] = []
+        """Calls that have ended, and whose arguments are still known."""
         self._requests: dict[str | None, _Requests] = {}
         self._models: dict[str | None, str] = {}
         self._corrected: OrderedDict[str, _Open] = OrderedDict()
@@ -250,6 +252,9 @@ class SessionSpans:
         _keep(self._turns, (event.stream, event.agent, event.turn or ""), turn)
         if (before := self._running.get(event.agent)) is not None and before.is_over:
             before.said.clear()  # nobody corrects it any more
+            for call in self._ended:
+                call.arguments = None
+            self._ended.clear()
         self._running[event.agent] = turn
         return turn
 
@@ -337,6 +342,8 @@ class SessionSpans:
             call = self._begin_call(event)
             call.began = max(0, self._time - (event.duration_ms or 0))
         call.is_over = True
+        if call.arguments is not None:
+            self._ended.append(call)
         more: Attributes = {Name.OUTCOME: event.status, Name.WAIT: event.wait_ms}
         exit_code = event.output.get("exit_code")
         if family_of(event.name) == "shell" and isinstance(exit_code, int) and not isinstance(exit_code, bool):

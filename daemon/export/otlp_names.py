@@ -46,6 +46,7 @@ class Name(StrEnum):
 
     SERVICE = "service.name"
     VERSION = "service.version"
+    HOST = "host.name"
     PROJECT = "tooltap.project"
     NOTES = "tooltap.notes"
 

@@ -24,6 +24,7 @@ SERVER, FEED = "tooltap.daemon.server.server", "tooltap.daemon.web.http.feed"
 FILE, FOLLOWER = "tooltap.daemon.taps.follow.file", "tooltap.daemon.taps.follow.follower"
 NOTIFIER = "tooltap.daemon.notifications.notifier"
 PAGE = "tooltap.daemon.web.page"
+SENDER = "tooltap.daemon.telemetry.sender"
 
 CONSTANTS = {
     "at_interval": (SERVER, FEED),
@@ -63,6 +64,10 @@ CONSTANTS = {
     "rewriting.waiting_bytes": ("tooltap.daemon.views.rewriter",),
     "rewriting.waiting_results": ("tooltap.daemon.views.rewriter",),
     "usage_period": ("tooltap.daemon.notifications.spending",),
+    "telemetry.first_pause": (SENDER,),
+    "telemetry.look_period": (SENDER,),
+    "telemetry.most_sessions": (SENDER,),
+    "telemetry.most_spans": (SENDER,),
     "web.cards": (f"{PAGE}.live", f"{PAGE}.session"),
     "web.feeds": (FEED,),
     "web.heartbeat": (FEED,),

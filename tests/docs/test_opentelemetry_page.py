@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.command import CLAUDE, here
 from tests.daemon.export.collector import collecting, spans_of
-from tests.docs.pages import DOCS, tagged
+from tests.docs.pages import DOCS, blocks_of, tagged
 from tooltap.daemon.export.otlp_names import CONVENTIONS, Name
 
 PAGE = DOCS / "how-to" / "opentelemetry.md"
@@ -25,6 +25,13 @@ def test_table_has_every_attribute_and_no_other() -> None:
 
 def test_version_of_the_conventions_is_that_of_the_names() -> None:
     assert f"version {CONVENTIONS.rpartition(' ')[2]}." in PAGE.read_text()
+
+
+def test_configuration_is_valid(tmp_path: Path) -> None:
+    [block] = [one for one in blocks_of(PAGE) if one.language == "toml"]
+    (tmp_path / "tooltap.toml").write_text(block.text)
+
+    assert here("config", "check", tmp_path / "tooltap.toml").returncode == 0
 
 
 @pytest.mark.programs("curl")

@@ -28,6 +28,7 @@ TABLES = {
     "line_bytes": CONFIG.stream,
     "subscription": CONFIG.usage,
     "day": CONFIG.usage.budget,
+    "url": CONFIG.otlp,
     "timeout": CONFIG.rewriting,
 }
 """The first key of each table of the configuration -> its default values."""

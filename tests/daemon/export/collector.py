@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from google.protobuf.json_format import ParseDict, ParseError
@@ -43,18 +44,28 @@ class Sent(NamedTuple):
     body: bytes
 
 
+class Answer(NamedTuple):
+    code: int = 200
+    headers: Mapping[str, str] = MappingProxyType({})
+    body: bytes = b""
+
+
 @contextmanager
-def collecting() -> Iterator[tuple[str, list[Sent]]]:
-    """Run a collector. Yields its address, and what it has been sent so far."""
+def collecting(*first: Answer) -> Iterator[tuple[str, list[Sent]]]:
+    """Run a collector. Yields its address, and what it has been sent so far. `first`: its first answers."""
     sent: list[Sent] = []
+    answers = iter(first)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            answer = next(answers, Answer())
             sent.append(Sent(self.path, dict(self.headers), body))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
+            self.send_response(answer.code)
+            for name, value in {**answer.headers, "Content-Length": str(len(answer.body))}.items():
+                self.send_header(name, value)
             self.end_headers()
+            self.wfile.write(answer.body)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             pass
@@ -79,10 +90,21 @@ def spans_of(text: str | bytes) -> list[Seen]:
             request = ParseDict(value, ExportTraceServiceRequest())
         except ParseError as error:
             raise ValueError(str(error)) from error
-        for sent in request.resource_spans:
-            resource = _attributes(sent.resource.attributes)
-            for scoped in sent.scope_spans:
-                found += [_seen(span, resource) for span in scoped.spans]
+        found += _spans(request)
+    return found
+
+
+def spans_in(body: bytes) -> list[Seen]:
+    """Return the spans of a request in Protobuf."""
+    return _spans(ExportTraceServiceRequest.FromString(body))
+
+
+def _spans(request: Any) -> list[Seen]:
+    found = []
+    for sent in request.resource_spans:
+        resource = _attributes(sent.resource.attributes)
+        for scoped in sent.scope_spans:
+            found += [_seen(span, resource) for span in scoped.spans]
     return found
 
 

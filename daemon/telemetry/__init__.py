@@ -1,0 +1,1 @@
+"""Sends what sessions did to a collector of OpenTelemetry, while they go on."""

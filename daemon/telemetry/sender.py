@@ -1,0 +1,307 @@
+"""Sends the spans of turns, calls and requests to a collector as they end: OTLP over HTTP, as Protobuf.
+
+It reads the journal behind a cursor, which is stored in the journal after the collector has taken the spans before it.
+So what a daemon that is killed has not sent is sent by the next one, and what it had sent and not noted is sent again,
+with the same ids. It reads in a thread of its own and works for a part of the time only, so ingest never waits for it.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from tooltap import __version__
+from tooltap.daemon.export.otlp import SessionSpans, Span, attribute_list, scope
+from tooltap.daemon.export.otlp_names import Name
+from tooltap.daemon.export.redaction import masked_event
+from tooltap.daemon.journal.interface import Journal, JournalError, StoredEvent
+from tooltap.daemon.sessions.listing import SessionFilter
+from tooltap.daemon.system.failpoints import failpoint
+from tooltap.daemon.system.logs import faults, get_logger
+from tooltap.daemon.telemetry.protobuf import encode_request, rejected
+from tooltap.daemon.telemetry.settings import Telemetry
+from tooltap.normalizers.stream.reset import place_of
+from tooltap.protocol.events import AnyEvent, SessionEvent
+from tooltap.protocol.filters import Filter
+from tooltap.traces.recording.secrets import mask_secrets
+
+NOTE = "telemetry"
+"""Name of the note with the cursor."""
+KINDS = ("session", "turn", "message", "reasoning", "tool-call", "tool-update", "tool-result", "usage")
+"""Events of which spans are made."""
+LOOK_PERIOD = 1.0
+"""Seconds between two looks at the journal."""
+SHARE = 0.25
+"""Part of the time for which it works while it catches up."""
+READ = 262_144
+"""Bytes of events that are read at a time."""
+MOST_SESSIONS = 64
+"""Sessions of which it is known what has begun; that of others is read again from the journal."""
+MOST_SPANS = 500
+"""Spans in a request."""
+NOTED_EVERY = 10_000
+"""Events without a span after which the cursor is stored."""
+AGAIN = frozenset((429, 502, 503, 504))
+"""Answers after which the protocol has a request sent again."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds before a request is sent again; they double each time, unless the collector says how long."""
+IN_NO_SPAN = "an event is in no span"
+MOST_ANSWERED = 65_536
+"""Bytes of an answer that are read."""
+
+_log = get_logger("telemetry")
+
+
+class _Group(NamedTuple):
+    """Spans of one session that have ended."""
+
+    resource: list[dict[str, Any]]
+    spans: list[dict[str, Any]]
+
+
+class Sender:
+    """Sends spans. `headers`: of each request."""
+
+    def __init__(self, journal: Journal, settings: Telemetry, headers: dict[str, str]) -> None:
+        self._journal = journal
+        self._settings = settings
+        self._headers = headers
+        self._sessions: OrderedDict[str, SessionSpans] = OrderedDict()
+        self._host = socket.gethostname()
+        self._begun = ""
+        """Id of the journal in which the cursor is."""
+        self._cursor = self._noted = 0
+        self._sent = self._refused = 0
+        self._problem = ""
+
+    def statistics(self) -> dict[str, Any]:
+        return {
+            "url": self._settings.address,
+            "sent": self._sent,
+            "refused": self._refused,
+            "behind": max(0, self._journal.latest - self._cursor),
+            **({"problem": self._problem} if self._problem else {}),
+        }
+
+    async def begin(self) -> None:
+        """Continue after the stored cursor; the first time, with what comes from now on. Raises `JournalError`."""
+        journal = self._journal.id
+        note = await self._journal.load_note(NOTE)
+        latest = self._journal.latest
+        self._cursor = self._noted = latest if note is None else min(msgspec.json.decode(note, type=int), latest)
+        if note is None:
+            await self._store()
+        self._begun = journal
+
+    async def run(self) -> None:
+        """Send until cancelled. After an error, events are read again, so what is known of their sessions is, too."""
+        while True:
+            try:
+                began = time.monotonic()
+                pause = LOOK_PERIOD
+                if await self._step():
+                    pause = min(LOOK_PERIOD, (time.monotonic() - began) * (1 / SHARE - 1))
+            except JournalError as error:
+                self._sessions.clear()
+                self._report(f"the journal cannot be read: {error}")
+                pause = LOOK_PERIOD
+            except Exception as error:
+                self._sessions.clear()
+                faults.note("spans were not sent", place_of(error), error)
+                pause = LONGEST_PAUSE
+            await anyio.sleep(pause)
+
+    async def _step(self) -> bool:
+        """Send what some events end; return whether there were any."""
+        if self._journal.id != self._begun:
+            self._sessions.clear()
+            await self.begin()
+        latest = self._journal.latest
+        if self._cursor >= latest:
+            return False
+        wanted = Filter(kind=KINDS)
+        events, reached = await self._journal.read(self._cursor, wanted, up_to=latest, max_bytes=READ)
+        groups: OrderedDict[str, tuple[SessionSpans, list[Span]]] = OrderedDict()
+        for event in await anyio.to_thread.run_sync(_decoded, events):
+            spans = await self._session_of(event)
+            if ended := _added(spans, event):
+                groups.setdefault(event.session, (spans, []))[1].extend(ended)
+        for group in self._groups(groups):
+            await self._deliver(group)
+        self._cursor = reached
+        if groups:
+            failpoint("spans-sent")
+        if groups or reached - self._noted >= NOTED_EVERY:
+            await self._store()
+        return True
+
+    async def _store(self) -> None:
+        await self._journal.store_note(NOTE, msgspec.json.encode(self._cursor))
+        self._noted = self._cursor
+
+    # -- sessions -------------------------------------------------------------------------------------------------
+
+    async def _session_of(self, event: AnyEvent) -> SessionSpans:
+        """Return what has begun in the session of an event, before this event."""
+        earlier = None
+        if isinstance(event, SessionEvent) and event.alias not in (None, event.session):
+            earlier = self._sessions.pop(event.alias, None)
+        spans = self._sessions.pop(event.session, None)
+        if spans is None:
+            spans = await self._read_again(event)
+        if earlier is not None:
+            spans.absorb(earlier)
+        self._sessions[event.session] = spans
+        while len(self._sessions) > MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+        return spans
+
+    async def _read_again(self, event: AnyEvent) -> SessionSpans:
+        """Read what has begun in a session before an event, under all of its names."""
+        spans = SessionSpans(has_content=self._settings.content)
+        first, last = self._journal.oldest, (event.seq or 1) - 1
+        for row in await self._journal.sessions(limit=1, wanted=SessionFilter(session=(event.session,))):
+            first = max(first, row["firstSeq"])
+        reached, names = first - 1, [event.session]
+        if isinstance(event, SessionEvent) and event.alias is not None:
+            names.append(event.alias)
+        while reached < last:
+            wanted = Filter(session=(event.session,), kind=("session",))
+            changes, reached = await self._journal.read(reached, wanted, up_to=last, max_bytes=READ)
+            names += [one.head.alias for one in changes if one.head.alias is not None]
+        reached = first - 1
+        while reached < last:
+            wanted = Filter(session=tuple(dict.fromkeys(names)), kind=KINDS)
+            events, reached = await self._journal.read(reached, wanted, up_to=last, max_bytes=READ)
+            for one in await anyio.to_thread.run_sync(_decoded, events):
+                _added(spans, one)
+        return spans
+
+    def _groups(self, ended: OrderedDict[str, tuple[SessionSpans, list[Span]]]) -> list[list[_Group]]:
+        """Return requests: the latest version of each span, at most `MOST_SPANS` together."""
+        requests: list[list[_Group]] = []
+        room = 0
+        for spans, found in ended.values():
+            resource = attribute_list({**spans.resource, Name.HOST: self._host})
+            latest = list({one.id: one.value for one in found}.values())
+            while latest:
+                if not room:
+                    requests.append([])
+                    room = MOST_SPANS
+                requests[-1].append(_Group(resource, latest[:room]))
+                taken = len(requests[-1][-1].spans)
+                latest, room = latest[taken:], room - taken
+        return requests
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    async def _deliver(self, groups: Sequence[_Group]) -> None:
+        """Return when the collector has taken a request, or has refused it for good."""
+        body = await anyio.to_thread.run_sync(encode_request, groups, scope())
+        count = sum(len(one.spans) for one in groups)
+        pause = FIRST_PAUSE
+        while True:
+            answer = await anyio.to_thread.run_sync(self._post, body, abandon_on_cancel=True)
+            if answer.problem is None:
+                self._sent += count - answer.rejected
+                self._refused += answer.rejected
+                if answer.rejected:
+                    self._report(f"the collector has rejected {answer.rejected:,} spans")
+                elif self._problem:
+                    self._problem = ""
+                    _log.info("spans are sent again", url=self._settings.address)
+                return
+            self._report(answer.problem)
+            if not answer.is_again:
+                self._refused += count
+                return
+            stated = answer.pause
+            await anyio.sleep(pause * random.uniform(0.75, 1.25) if stated is None else min(stated, LONGEST_PAUSE))
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _post(self, body: bytes) -> _Answer:
+        import http.client  # only daemons that send spans need these
+        import urllib.error
+        import urllib.request
+
+        class NoRedirects(urllib.request.HTTPRedirectHandler):
+            """A key is not sent to another address."""
+
+            def redirect_request(self, *_: Any) -> None:
+                return None
+
+        headers = {"User-Agent": f"tooltap/{__version__}", **self._headers, "Content-Type": "application/x-protobuf"}
+        request = urllib.request.Request(self._settings.address, body, headers, method="POST")
+        opener = urllib.request.build_opener(NoRedirects)
+        try:
+            with opener.open(request, timeout=self._settings.timeout) as answer:
+                read = answer.read(MOST_ANSWERED)
+                is_message = answer.headers.get_content_type() == "application/x-protobuf"
+            return _Answer(rejected=rejected(read) if is_message else 0)
+        except urllib.error.HTTPError as error:
+            with error:
+                pause = _seconds(error.headers.get("Retry-After"))
+            return _Answer(f"it answered {error.code}", is_again=error.code in AGAIN, pause=pause)
+        except (OSError, http.client.HTTPException) as error:
+            return _Answer(f"it cannot be reached: {getattr(error, 'reason', error)}", is_again=True)
+
+    def _report(self, problem: str) -> None:
+        """Log a problem, once as long as it is the same."""
+        if problem != self._problem:
+            self._problem = problem
+            _log.warning("spans are not sent", url=self._settings.address, reason=problem)
+
+
+class _Answer(NamedTuple):
+    problem: str | None = None
+    """Why the request was not taken."""
+    is_again: bool = False
+    """Whether it is to be sent again."""
+    pause: float | None = None
+    """Seconds to wait before that, if the collector says so."""
+    rejected: int = 0
+    """Spans that it has not taken, of a request that it has."""
+
+
+def _decoded(events: Sequence[StoredEvent]) -> list[AnyEvent]:
+    """Decode events without their secrets; one that cannot be read, of a later version maybe, costs only itself."""
+    found = []
+    for one in events:
+        try:
+            event = masked_event(one.body, mask_secrets)
+        except Exception as error:
+            faults.note(IN_NO_SPAN, place_of(error), error, seq=one.seq)
+            continue
+        event.seq = one.seq
+        found.append(event)
+    return found
+
+
+def _added(spans: SessionSpans, event: AnyEvent) -> list[Span]:
+    """Add an event to a session; one at which that fails costs only itself."""
+    try:
+        return spans.add(event)
+    except Exception as error:
+        faults.note(IN_NO_SPAN, place_of(error), error, seq=event.seq)
+        return []
+
+
+def _seconds(stated: str | None) -> float | None:
+    """Read `Retry-After`: seconds, or a date; None for anything else."""
+    if stated is None:
+        return None
+    try:
+        return max(
+            0.0, float(stated) if stated.strip().isdigit() else parsedate_to_datetime(stated).timestamp() - time.time()
+        )
+    except (TypeError, ValueError, OverflowError):
+        return None
