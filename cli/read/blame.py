@@ -48,6 +48,7 @@ NAMED = 5
 HEADS = ("LINE", "SESSION", "AGENT", "SEQ", "WRITTEN", "TEXT")
 UNKNOWN = "unknown"
 TAB = 8
+MAX_DIGITS = 10
 
 
 class LineRange(click.ParamType[tuple[int, int | None]]):
@@ -57,17 +58,13 @@ class LineRange(click.ParamType[tuple[int, int | None]]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int | None]:
         start, _, end = str(value).partition(",")
-        is_count = end.startswith("+")
         numbers = [one for one in (start, end.removeprefix("+")) if one]
-        if not numbers or any(not (one.isascii() and one.isdecimal() and 1 <= len(one) <= 9) for one in numbers):
-            self.fail(f"{value!r} is not a range of lines such as 10,20 or 10,+5", param, ctx)
-        first = int(start or 1)
-        last = int(end.removeprefix("+") or 0) if end else None
-        if last is not None and is_count:
-            last += first - 1
-        if first < 1 or (last is not None and last < first):
-            self.fail(f"{value!r} has no lines: the first line of a file is 1", param, ctx)
-        return first, last
+        if numbers and all(one.isascii() and one.isdecimal() and len(one) < MAX_DIGITS for one in numbers):
+            first = int(start or 1)
+            last = int(end.removeprefix("+") or 0) + (first - 1 if end.startswith("+") else 0) if end else None
+            if first >= 1 and (last is None or last >= first):
+                return first, last
+        return self.fail(f"{value!r} is not a range of lines such as 10,20 or 10,+5", param, ctx)
 
 
 @click.command(
