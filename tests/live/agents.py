@@ -211,6 +211,7 @@ def _qwen(place: Place) -> Mapping[str, str]:
         "telemetry": {"enabled": False},
         "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
         "model": {"name": "qwen3-coder-plus"},
+        "memory": {"enableManagedAutoMemory": False},
     }
     place.write(".qwen/settings.json", json.dumps(settings))
     return {

@@ -305,17 +305,26 @@ SCENARIOS = {
     "shows": Scenario("the model shows a file with a display tool, and says a text", shows=True),
     "steer": Scenario("a client of the daemon sends a prompt in mid-command", "echo one", steers=True),
 }
-STOPS_WHEN_DENIED = ("opencode",)
+STOPS_WHEN_DENIED = ("opencode", "qwen")
 """Agents that end the turn when a call is denied, and do not ask their model again."""
 OWN_TURNS = ("opencode",)
 """Agents that answer a prompt in mid-turn together with the one before, each in a turn of its own."""
 EXPLAINED = {
     "gemini/follow/sigint": "Gemini CLI stores no end of an interrupted turn, which goes on for tooltap.",
+    "qwen/follow/sigint": "Qwen Code stores no end of an interrupted turn, which goes on for tooltap.",
     "claude/.*/sigint": "Claude Code says of the interrupted call that the user has rejected it: it reads `denied`.",
     "gemini/(run|absent|killed|both|both-killed)/fails": "Gemini CLI prints `success`, and no exit code, for a "
     "command that fails and has printed something: it reads `completed`.",
     "gemini/(proxy|proxy-killed)/resume": "Gemini CLI cannot load a session in the minute in which it began: it begins "
     "its file anew, and finds nothing there.",
+    "qwen/(gateway|gateway-killed)/resume": "Qwen Code names no session to its model, and changes the first prompt of "
+    "one that it resumes: its model, and so the gateway, sees another conversation.",
+    "codex/attach/(text|refused|quota)": "A session begins with its first prompt, which the scripted model answers at "
+    "once: when `attach` joins, the turn is over, and only in the session file.",
+    "opencode/stored/refused": "When OpenCode loads a session, it repeats nothing of a request that was refused: its "
+    "turn has no answer, and reads `cancelled`.",
+    ".*/gateway/quota": "The gateway sees that a request is refused, and not that the agent will repeat it: the turn "
+    "reads `failed`, and the answer is a turn of its own.",
     "opencode/(gateway|gateway-killed)/fails": "OpenCode tells its model no exit code of a command: it reads "
     "`completed`.",
 }
