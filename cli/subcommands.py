@@ -69,6 +69,7 @@ COMMANDS = {
     "config": Entry("manage", "Check the daemon's configuration."),
     "stats": Entry("read", "Show the daemon's statistics, stream by stream."),
     "follow": Entry("manage", "Read session files again after retention has deleted their events."),
+    "remote": Entry("manage", "Show the sessions of other machines, too."),
     "journal": Entry("manage", "Check, repair, back up, export or restore the journal."),
     "doctor": Entry("manage", "Check this installation of tooltap, and say what to fix."),
     "service": Entry("manage", "Install the daemon as a service that starts when you log in."),

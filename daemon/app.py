@@ -48,6 +48,9 @@ from tooltap.daemon.taps.delivery.announcement import announced
 from tooltap.daemon.taps.delivery.spool import QuarantineLimits
 from tooltap.daemon.taps.drain import Drain
 from tooltap.daemon.taps.follow.follower import Follower
+from tooltap.daemon.taps.remotes.remotes import LOOK as LOOK_AT_REMOTES
+from tooltap.daemon.taps.remotes.remotes import Remotes
+from tooltap.daemon.taps.remotes.settings import file_of
 from tooltap.daemon.telemetry.sender import Sender
 from tooltap.daemon.views.results import Policy
 from tooltap.daemon.views.rewriter import Rewriter
@@ -130,6 +133,7 @@ class Daemon:
         self._follower: Follower | None = None
         self._following = anyio.CancelScope()
         self._drain: Drain
+        self._remotes: Remotes
         self._hard_links = HardLinks(self._files)
         self._outputs: OutputCache
         self._search: Search
@@ -274,6 +278,7 @@ class Daemon:
             "rewriting": self._rewriter.statistics(),
             "notifying": self._notifier.statistics(),
             **({} if self._sender is None else {"telemetry": self._sender.statistics()}),
+            "remotes": self._remotes.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "errors": dict(faults.counts),
             "hardLinks": self._hard_links.statistics(),
@@ -354,6 +359,7 @@ class Daemon:
         self._notifier = Notifier(
             self.journal, config.notify, lambda path: None if self.web is None else f"{self.web.url}{path}"
         )
+        self._remotes = Remotes(self.journal, file_of(config.journal_place), tasks, masks=config.masks_journal)
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         if browsers is not None:
             self._serve_browsers(browsers, requests, tasks)
@@ -383,6 +389,7 @@ class Daemon:
         tasks.start_soon(_repeat, FINDINGS_PERIOD, self._keep_findings, name="findings of drift")
         tasks.start_soon(_repeat, min(OUTPUT_TTL, EXPIRY_PERIOD), self._outputs.sweep, name="display outputs")
         tasks.start_soon(_repeat, RETENTION_INTERVAL, self._expire, name="retention")
+        tasks.start_soon(_repeat, LOOK_AT_REMOTES, self._remotes.look, name="list of remotes")
         tasks.start_soon(self._search.run, name="search index")
         tasks.start_soon(self._notifier.run, name="notifications")
         if self._sender is not None:

@@ -189,6 +189,10 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", ta
     """tooltap inferred the event: a start that was never seen, a call that was open at the end."""
     replay: bool = False
     """History: the agent sent it again, or copied it from another session. It is in no turn, and counts nowhere."""
+    host: str | None = None
+    """The remote that the event comes from, as the user has named it (`tooltap remote add`); absent: this machine. Ids
+    of its streams and sessions begin with this name and `/`.
+    """
     outputs: dict[str, OutputRef] | None = None
     """JSON pointer into this event -> where to find the whole of the string that was cut there."""
 

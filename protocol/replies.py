@@ -73,6 +73,8 @@ class Session(_Result, kw_only=True):
 
     session: str
     provider: str
+    host: str | None = None
+    """The remote that it comes from (`tooltap remote add`); absent: this machine."""
     agent_version: str | None = None
     model: str | None = None
     """The model that was used last."""

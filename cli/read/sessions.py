@@ -355,6 +355,7 @@ _COLUMNS = (
     _Column("TOKENS", 6, 7, _tokens, right=True),
     _Column("COST", 8, 2, _cost, right=True),
     _Column("TIME", 8, 5, lambda session: spent(session.get("durationMs")) or "", right=True),
+    _Column("HOST", 16, 2, _text("host")),
     _Column("FROM", 24, 9, _origin),
     _Column("PINNED", 6, 9, lambda session: "pinned" if session.get("pinned") else ""),
     _Column("LAST", 10, 0, moment_of, right=True),

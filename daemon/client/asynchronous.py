@@ -327,8 +327,8 @@ async def subscribe(
     """
     frame = Subscribe(after=after, filter=filter or ALL_EVENTS, partials=partials, follow=follow, as_=as_)
     subscription = Subscription(path, frame, reconnect)
-    await subscription.open(wait)
     try:
+        await subscription.open(wait)
         yield subscription
     finally:
         await subscription.close()

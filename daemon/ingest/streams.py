@@ -229,6 +229,7 @@ class Streams:
             stored = await self._journal.load_stream(stream)
             if stored is None:
                 raise FrameError("not-found", f"there is no stream {stream!r}")
+            _check_is_local(stored)
             return await self._close(stored, "end")
 
     async def with_stream(
@@ -247,7 +248,9 @@ class Streams:
                 return False
             for _ in range(ATTEMPTS):
                 stored = await self._journal.load_stream(stream)
-                if stored is None or (commit := await stored_commit(stored)) is None:
+                if stored is None or stored.info.remote is not None:
+                    return False
+                if (commit := await stored_commit(stored)) is None:
                     return False
                 with suppress(StreamConflictError):
                     await self._journal.commit(commit)
@@ -344,7 +347,7 @@ class Streams:
             stored = await self._journal.load_stream(stream)
             if stored is None or (stored.info.asked_dialect == HOOKS and stored.info.updated > dialogs):
                 return False
-            if stored.info.updated > deadline or stream in self.connections:
+            if stored.info.updated > deadline or stream in self.connections or stored.info.remote is not None:
                 return False
             try:
                 await self._close(stored, "suspended-too-long")
@@ -522,6 +525,8 @@ class Streams:
 
     async def _load(self, stream: str, request: Ingest) -> StoredStream | None:
         stored = await self._journal.load_stream(stream)
+        if stored is not None:
+            _check_is_local(stored)
         if request.framing == "raw":  # raw bytes do not say where in the stream they belong
             lines = stored.info.lines if stored is not None else 0
             if request.from_ is None and (stored is not None or stream in self.connections):
@@ -608,6 +613,13 @@ class Streams:
             views=self._views(),
             masks=self._masks,
         )
+
+
+def _check_is_local(stored: StoredStream) -> None:
+    """Raises `FrameError` for a stream that is read from another machine."""
+    if stored.info.remote is not None:
+        stream = stored.info.stream
+        raise FrameError("stream-exists", f"stream {stream} is of another machine: only its daemon writes it")
 
 
 async def _suspend(connection: IngestConnection) -> None:

@@ -160,6 +160,21 @@ class Unsaid(msgspec.Struct, frozen=True):
     """It has no result, or one that says it was stopped."""
 
 
+class RemotePosition(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """How far a stream of another machine's daemon has been read from there (`taps/remotes/reading.py`)."""
+
+    journal: str = ""
+    """Id of the remote's journal; only in the stream that has the position in the whole journal."""
+    epoch: int = 0
+    """How often that journal was replaced, or set back."""
+    seq: int = 0
+    """The last `seq` that was read, in that journal."""
+    line: int = 0
+    """Line of the event with this `seq`."""
+    gap: int = 0
+    """The last `seq` that was reported as missing."""
+
+
 class StreamInfo(msgspec.Struct, kw_only=True):
     """The options a stream was opened with, and its position."""
 
@@ -229,6 +244,8 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Session files: taps that have reported a call under the id that it has in the file."""
     left_out: bool = False
     """The events of a session file's latest line were left out, because a tap reports them, or they are too old."""
+    remote: RemotePosition | None = None
+    """A stream that is read from another machine's daemon: how far. It has no lines, and no publisher here."""
     restored: int | None = None
     """While `tooltap journal import` restores the stream: how many of its events it has written."""
     unsettled: bool = False

@@ -54,7 +54,7 @@ class Projection(ABC):
                 continue
             if entry.session != name:
                 name = entry.session
-                new = SessionRow(provider=entry.provider, first_seq=seq, last_seq=seq)
+                new = SessionRow(provider=entry.provider, host=entry.host, first_seq=seq, last_seq=seq)
                 row = self._session(name, stream, new)
             row.note(seq, entry)
             if (rule := _RULES.get(entry.kind)) is not None:

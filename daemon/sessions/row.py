@@ -474,6 +474,8 @@ def _is_late(entry: Produced) -> bool:
 
 class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     provider: str
+    host: str | None = None
+    """The remote that it comes from."""
     first_seq: int
     last_seq: int
     worked_seq: int = 0
@@ -596,6 +598,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         session = Session(
             session=name,
             provider=self.provider,
+            host=self.host,
             agent_version=self.agent_version,
             model=self.model,
             models=self.models or None,

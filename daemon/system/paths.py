@@ -72,6 +72,11 @@ def daemon_folders() -> list[str]:
     return [os.path.join(folder, "daemons") for folder in dict.fromkeys(folders)]
 
 
+def remotes_path() -> Path:
+    """The list of remotes of a daemon whose journal is on a server."""
+    return _data_path() / "remotes.json"
+
+
 def indexes_folder() -> Path:
     """Folder for the search indexes of journals on servers."""
     return _data_path() / "search"

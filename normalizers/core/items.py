@@ -81,6 +81,8 @@ class Produced(msgspec.Struct):
     """The kind's own fields, by their names in the event's class. Dropped when the event is stored."""
     decoded: EventHead | None = None
     """The head, cached after its first use."""
+    host: str | None = None
+    """The remote that the event comes from; None: this machine, where no event says so."""
 
     @classmethod
     def of(cls, event: Event, body: bytes | None = None) -> Self:
@@ -103,6 +105,7 @@ class Produced(msgspec.Struct):
             event.synthetic,
             event.replay,
             event,
+            host=event.host,
         )
 
     @property

@@ -40,8 +40,13 @@ REPAIR = "tests/cli/manage/test_advised_repair.py::"
 SERVING = "tests/cli/manage/test_advised_serving.py::"
 RESUME = "tests/cli/read/test_resume.py::"
 READING = "tests/cli/read/test_advised_reading.py::"
+REMOTE = "tests/cli/manage/test_remote.py::"
 
 FOLLOWED = {
+    "choose another one with --name": REMOTE + "test_host_without_a_name_is_given_one",
+    "there is no remote; add one with `tooltap remote add HOST`": REMOTE + "test_remote_is_added_listed_and_removed",
+    "`tooltap remote list` says how it goes": REMOTE + "test_remote_is_added_listed_and_removed",
+    "it is read when a daemon runs: `tooltap up`": REMOTE + "test_remote_added_without_a_daemon_is_read_by_the_next",
     "{} is not empty, and nothing is overwritten: name another folder with --folder": (
         "tests/cli/check/test_dialect.py::test_written_files_are_listed"
     ),
@@ -180,6 +185,7 @@ FOLLOWED = {
 """Advice -> the test that follows it."""
 
 INFORMS = {
+    "the tooltap there is too old: it has no `tooltap remote send`": "names what is missing on another machine",
     "{} is not an option of `tooltap serve`": "names the command whose options may be given, and what is not one",
 }
 """What names a command and advises nothing -> what it says instead."""

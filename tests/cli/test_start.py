@@ -102,6 +102,7 @@ USED = {
     "fixtures": ("check EMPTY", PARSING),
     "config": ("check EMPTY", EVENTS | {"platformdirs", "shutil"}),
     "hooks": ("status", CLICK | {"shutil"}),
+    "remote": ("list", SERVING | {"platformdirs"}),
     "hook": ("--", CLICK),
     "away": ("--status", CLICK | {"shutil"}),
     "completion": ("zsh", CLICK),

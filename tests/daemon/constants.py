@@ -61,6 +61,8 @@ CONSTANTS = {
     "follow.tolerance": (FILE,),
     "follow.poll_share": ("tooltap.daemon.taps.follow.watch",),
     "follow.turn_bytes": (FILE, FOLLOWER),
+    "remotes.pauses": ("tooltap.daemon.taps.remotes.remotes",),
+    "remotes.silence": ("tooltap.daemon.taps.remotes.remotes",),
     "rewriting.waiting_bytes": ("tooltap.daemon.views.rewriter",),
     "rewriting.waiting_results": ("tooltap.daemon.views.rewriter",),
     "usage_period": ("tooltap.daemon.notifications.spending",),

@@ -474,6 +474,11 @@ export interface Event {
   synthetic?: boolean;
   /** History: the agent sent it again, or copied it from another session. It is in no turn, and counts nowhere. */
   replay?: boolean;
+  /**
+   * The remote that the event comes from, as the user has named it (`tooltap remote add`); absent: this machine.
+   * Ids of its streams and sessions begin with this name and `/`.
+   */
+  host?: string;
   /** JSON pointer into this event -> where to find the whole of the string that was cut there. */
   outputs?: Record<string, OutputRef>;
 }
@@ -1467,6 +1472,8 @@ export interface ToolResultPayload {
 export interface Session {
   session: string;
   provider: string;
+  /** The remote that it comes from (`tooltap remote add`); absent: this machine. */
+  host?: string;
   agentVersion?: string;
   /** The model that was used last. */
   model?: string;

@@ -52,6 +52,7 @@ MAY = {
     ),
     "daemon/taps/follow/backfill_worker.py": ({"os.fork"}, "makes more workers of a process that prints nothing"),
     "daemon/taps/hooks/run.py": ({"os.fork"}, "ends a question in a process whose streams lead to nothing"),
+    "daemon/taps/remotes/remotes.py": ({"anyio.open_process"}, "reads what a remote writes, through pipes"),
     "daemon/taps/mcp/server.py": ({"sys.stdout"}, "writes messages of its protocol for an agent, as JSON"),
     "daemon/taps/mcp/keeper.py": ({"os.fork", "os.execv"}, "becomes a display tool's command, whose output is a pipe"),
     "daemon/show/ansi.py": ({"rich"}, "reads colours; it prints nothing"),

@@ -177,7 +177,7 @@ def test_sessions_newest_first(daemon: Running) -> None:
     head, *rows = [line.split("\t") for line in finished.stdout.decode().splitlines()]
     of_agents = [row for row in rows if row[5] in ("claude", "gemini", "opencode")]
 
-    columns = "STATUS TITLE PROJECT BRANCH AGENT MODEL CALLS ERRORS TOKENS COST TIME FROM PINNED LAST"
+    columns = "STATUS TITLE PROJECT BRANCH AGENT MODEL CALLS ERRORS TOKENS COST TIME HOST FROM PINNED LAST"
     assert head == ["SESSION", *columns.split()]
     times = [row[-1] for row in rows]
     assert times == sorted(times, reverse=True)

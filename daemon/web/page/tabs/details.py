@@ -86,6 +86,7 @@ def _facts(known: Announced, row: dict[str, Any]) -> list[Fact]:
         Fact("State", STATUSES.get(status_of(row), status_of(row))),
         Fact("Agent", f"{product(row['provider'])} {version or ''}".strip()),
         Fact("Model" if len(models) == 1 else "Models", ", ".join(model for model in models if model)),
+        Fact("Machine", row.get("host") or "", True),
         Fact("Folder", row.get("cwd") or "", True),
         Fact("Project", "" if row.get("project") == row.get("cwd") else row.get("project") or "", True),
         Fact("Branch", row.get("branch") or "", True),
@@ -105,6 +106,10 @@ def _calls(row: dict[str, Any]) -> str:
 
 
 def _stream(info: StreamInfo) -> Stream:
+    if info.remote is not None:
+        host = info.stream.partition("/")[0]
+        of_remote = [Fact("Format", info.dialect or "", True), Fact("Source", f"the daemon of {host}")]
+        return Stream(info.stream, [*of_remote, Fact("State", STATES[info.state])])
     counts = info.statistics
     skipped = [f"{number:,} {reason}" for reason, number in sorted(counts.skipped.items(), key=lambda one: -one[1])]
     facts = [
@@ -122,6 +127,8 @@ def _stream(info: StreamInfo) -> Stream:
 
 def _lines(streams: list[StreamInfo]) -> str:
     """Describe how many lines there are, and in which classes: every line has exactly one."""
+    if all(one.remote is not None for one in streams):
+        return "Their lines are on the machine from which they were read."
     lines = sum(one.statistics.lines for one in streams)
     with_events = sum(one.statistics.with_events for one in streams)
     unparsed = sum(one.statistics.unparsed for one in streams)

@@ -1,0 +1,96 @@
+"""`tooltap remote`: the list of other machines, with a daemon and without one."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import here, serving, start
+from tests.daemon.running import TIMEOUT, running
+from tooltap.daemon.taps.remotes.settings import load
+
+COMMAND = ("--", "sh", "-c", "echo it is asleep >&2; exit 3")
+
+
+def until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.process
+def test_remote_is_added_listed_and_removed(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        at = ("--socket", daemon.path)
+        empty = here("remote", "list", *at)
+        assert b"add one with `tooltap remote add HOST`" in empty.stderr
+
+        added = here("remote", "add", "me@box", *at, *COMMAND)
+        assert added.stdout == b"box is added; `tooltap remote list` says how it goes\n"
+        until(lambda: b"it is asleep" in here("remote", "list", *at).stdout)
+        row = json.loads(here("remote", "list", "--json", *at).stdout)
+        assert (row["name"], row["host"], row["command"]) == ("box", "me@box", list(COMMAND[1:]))
+
+        again = here("remote", "add", "box", *at)
+        assert (again.returncode, b"already" in again.stderr) == (1, True)
+        assert here("remote", "remove", "box", *at).stdout == b"box is removed; its sessions stay\n"
+        unknown = here("remote", "remove", "box", *at)
+        assert (unknown.returncode, unknown.stderr) == (1, b"tooltap: there is no remote 'box'; there is none\n")
+        until(lambda: not daemon.stats()["remotes"]["connections"])
+
+
+@pytest.mark.process
+def test_host_without_a_name_is_given_one(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        refused = here("remote", "add", "me@[fe80::1]", "--socket", daemon.path)
+        assert b"choose another one with --name" in refused.stderr
+        named = here("remote", "add", "me@[fe80::1]", "--name", "lab", "--socket", daemon.path, *COMMAND)
+        assert named.returncode == 0
+
+
+@pytest.mark.process
+def test_remote_added_without_a_daemon_is_read_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("TOOLTAP_SOCKET", str(tmp_path / "none"))
+    added = here("remote", "add", "box", *COMMAND)
+    assert added.stdout == b"box is added; it is read when a daemon runs: `tooltap up`\n"
+    assert b"no daemon runs" in here("remote", "list").stdout
+
+    assert [one.name for one in load(tmp_path / "tooltap" / "journal.db.remotes.json")] == ["box"]
+    with running(tmp_path, journal=str(tmp_path / "tooltap" / "journal.db")) as daemon:
+        until(lambda: "problem" in (daemon.stats()["remotes"]["connections"] or [{}])[0])
+
+
+def test_host_that_could_be_an_option_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        refused = here("remote", "add", "--socket", daemon.path, "--", "-oProxyCommand=touch x")
+
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        b"tooltap: '-oProxyCommand=touch x' is not the name of a host\n",
+    )
+
+
+def test_cursor_that_is_none_is_refused(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        refused = here("remote", "send", "--after", "yesterday", "--socket", daemon.path)
+
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(b"tooltap: ")
+
+
+@pytest.mark.process
+def test_what_is_sent_ends_with_the_daemon(tmp_path: Path) -> None:
+    socket = tmp_path / "run" / "t.sock"
+    with serving(socket, tmp_path) as daemon, start("remote", "send", "--after", "start", "--socket", socket) as sent:
+        while b'"live"' not in (line := sent.line()):
+            assert line
+        daemon.kill()
+        code, _, errors = sent.end()
+
+    assert (code, errors) == (1, b"tooltap: the daemon has closed the connection\n")
