@@ -7,7 +7,8 @@ There are three kinds of evidence, from the strongest to the weakest:
 3. `status_in_words`: the sentence that an agent puts in the place of a result (`The user doesn't want to proceed …`). A
    tool may print the same sentence, so it counts only at its place, and in the results of the agent that says it.
 
-A denied call was not allowed to run; a cancelled one was stopped. Everything else that went wrong failed.
+A denied call was not allowed to run; a cancelled one was stopped; an interrupted one has no result, since its agent has
+ended. Everything else that went wrong failed.
 """
 
 from __future__ import annotations
