@@ -156,6 +156,7 @@ async def test_repair_keeps_events_that_sqlite_cannot_reach(tmp_path: Path) -> N
     assert [(one["seq"], one["id"]) for one in lines] == [(one.seq, json.loads(one.body)["id"]) for one in before]
 
 
+@pytest.mark.anyio
 async def test_scrub_finds_what_nobody_has_read(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     before = await fill(path)
