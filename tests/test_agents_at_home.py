@@ -26,6 +26,7 @@ EXCEPTIONS = {
     "cli/manage/hooks.py": "the agents with hooks, as choices of an argument, which help shows without the catalog",
     "cli/tap/hook.py": "the agent whose hook it is if none is named",
     "daemon/taps/hooks/run.py": "how agents run hooks: an agent waits for it, so it does not look up the catalog",
+    "daemon/export/otlp_names.py": "beginnings of the names of models",
     "daemon/sessions/row.py": "the words that an extension of an editor writes before a prompt",
     "daemon/taps/gateway/conversations.py": "names of models",
     "daemon/sessions/prices.py": "makers of models, and routes to them",

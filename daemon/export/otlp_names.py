@@ -80,7 +80,7 @@ def provider_of(model: str | None, agent: str) -> str:
     """Return the provider of a model: the value that the conventions have for it, else what the model's name states
     before a slash, else the agent."""
     if model is None:
-        return PROVIDERS.get(agent, agent)
+        return agent
     stated, slash, name = model.lower().rpartition("/")
     known = next((provider for beginning, provider in PROVIDERS.items() if name.startswith(beginning)), None)
     return known or (stated if slash else agent)

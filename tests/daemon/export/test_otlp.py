@@ -17,7 +17,7 @@ from tests.daemon.export.exporting import exported, numbered
 from tests.normalizers.reading import FIXTURES
 from tooltap.daemon.export import otlp
 from tooltap.daemon.export.otlp import SessionSpans, Span, SpanFile
-from tooltap.daemon.export.otlp_names import CONTENT, CONVENTIONS, Name
+from tooltap.daemon.export.otlp_names import CONTENT, CONVENTIONS, Name, provider_of
 from tooltap.daemon.export.source import Bodies, MissingRange
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import (
@@ -226,6 +226,20 @@ def test_tokens_and_cost_are_in_the_requests_if_these_are_stated() -> None:
     }
     assert request.attributes["gen_ai.provider.name"] == "anthropic"
     assert not [name for name in turn.attributes if "usage" in name or "cost" in name]
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("gpt-5.5", "openai"),
+        ("anthropic/claude-opus-5-5", "anthropic"),
+        ("cerebras/qwen-3", "cerebras"),
+        ("qwen-3", "agent"),
+        (None, "agent"),
+    ],
+)
+def test_provider_is_that_of_the_model_if_it_is_known(model: str | None, provider: str) -> None:
+    assert provider_of(model, "agent") == provider
 
 
 def test_tokens_are_in_the_turn_if_no_request_is_stated() -> None:
