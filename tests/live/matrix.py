@@ -321,6 +321,9 @@ EXPLAINED = {
     "one that it resumes: its model, and so the gateway, sees another conversation.",
     "codex/attach/(text|refused|quota)": "A session begins with its first prompt, which the scripted model answers at "
     "once: when `attach` joins, the turn is over, and only in the session file.",
+    "claude-agent-acp/(proxy|stored)/refused": "Claude Agent says in a message of the model that the server refuses.",
+    "claude-agent-acp/stored/sigint": "Claude Agent repeats the interrupted call as one that the user has rejected: it "
+    "reads `denied`.",
     "opencode/stored/refused": "When OpenCode loads a session, it repeats nothing of a request that was refused: its "
     "turn has no answer, and reads `cancelled`.",
     ".*/gateway/quota": "The gateway sees that a request is refused, and not that the agent will repeat it: the turn "
