@@ -324,8 +324,8 @@ EXPLAINED = {
     "claude-agent-acp/(proxy|stored)/refused": "Claude Agent says in a message of the model that the server refuses.",
     "claude-agent-acp/stored/sigint": "Claude Agent repeats the interrupted call as one that the user has rejected: it "
     "reads `denied`.",
-    "opencode/stored/fork": "What OpenCode repeats of a copy has the copied turns, too, and nothing that says which they "
-    "are: they are there twice.",
+    "opencode/stored/fork": "What OpenCode repeats of a copy has the copied turns, too, and nothing that says "
+    "which they are: they are there twice.",
     "opencode/stored/refused": "When OpenCode loads a session, it repeats nothing of a request that was refused: its "
     "turn has no answer, and reads `cancelled`.",
     ".*/gateway/quota": "The gateway sees that a request is refused, and not that the agent will repeat it: the turn "
