@@ -465,6 +465,7 @@ OUTBOUND = {
     "cli/common/terminal.py": "shows a reader what the command prints, in a pager",
     "cli/common/connection.py": "asks our own daemon",
     "cli/manage/demo.py": "runs a daemon of ours",
+    "cli/read/agent_trace.py": "asks git which commit is checked out",
     "cli/read/resume.py": OWN,
     "cli/tap/agent.py": OWN,
 }
