@@ -9,8 +9,9 @@ which its agent ran. Of the file's lines from that time are ingested:
 - Events of subagents, if the tap's dialect never shows them.
 - Calls that the tap has not reported when it has ended (`sessions/unsaid.py`).
 
-Of its lines from later on, results of calls that the tap has reported are left out: what Qwen Code started writes them
-when Qwen Code itself has been killed, and the tap's stream has ended those calls.
+Of its lines from later on, results that the tap has reported are left out, and those that say a call was stopped which
+the tap's stream has ended: what Qwen Code started writes them when Qwen Code itself has been killed. Another result of
+such a call is the file's own: its agent has worked on without the tap.
 
 All times come from the clock of one machine: the agent
 writes the time into each line of its file, and `run` and `proxy` report the start and the end of the agent. So it does
@@ -46,7 +47,7 @@ import msgspec
 
 from tooltap.daemon.journal.interface import StreamInfo
 from tooltap.daemon.sessions.joining import is_file, is_prompt, is_repeated, is_silent_gateway, is_tap
-from tooltap.daemon.sessions.unsaid import Said, is_of_call, is_own, keep_unsaid, own
+from tooltap.daemon.sessions.unsaid import STOPPED, Said, is_of_call, is_own, keep_unsaid, own
 from tooltap.daemon.taps.stream_ids import name_of_id
 from tooltap.normalizers.catalog.registry import builtin
 from tooltap.normalizers.core.items import Item, OutputChunk, Produced
@@ -218,12 +219,20 @@ def keeps(
 
 
 def _are_results_of(items: Sequence[Item], taps: Sequence[Mapping[str, Said]]) -> bool:
-    """Whether a line has nothing but results of calls that taps have reported. `taps`: the calls of each."""
+    """Whether a line has nothing but results that taps have reported. `taps`: the calls of each."""
     return all(
         isinstance(item, OutputChunk)
-        or (is_of_call(item) and item.kind != "tool-call" and any(item.fields.call_id in said for said in taps))
+        or (is_of_call(item) and item.kind != "tool-call" and any(_is_said(item, said) for said in taps))
         for item in items
     )
+
+
+def _is_said(item: Produced, said: Mapping[str, Said]) -> bool:
+    """Whether a tap has reported a result, or what it says. A call that was stopped when the tap ended may have a
+    result after all."""
+    found = said.get(item.fields.call_id)
+    is_news = item.kind == "tool-result" and item.fields.status not in STOPPED
+    return found is not None and not (found.is_stopped and is_news)
 
 
 def _is_title(item: Item) -> bool:

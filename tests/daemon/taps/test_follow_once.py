@@ -61,19 +61,27 @@ def test_run_covers_its_file(tmp_path: Path) -> None:
     assert "parser-reset" not in {event.get("code") for event in events}  # rebuilt, with what was left out
 
 
-def test_result_that_is_stored_after_the_run_is_left_out_if_the_run_has_ended_its_call(tmp_path: Path) -> None:
-    """As Qwen Code stores it: the process that was started is killed, and the one that it has started writes on."""
+@pytest.mark.parametrize(
+    ("stored", "kept"), [({"interrupted": True}, []), ("Error: Exit code 3\nboom: something broke", ["failed"])]
+)
+def test_result_that_is_stored_after_the_run_is_the_files_own_if_it_is_news(
+    stored: Any, kept: list[str], tmp_path: Path
+) -> None:
+    """The run ended, and its calls with it, but what it had started works on: that of Qwen Code, which has been
+    interrupted, too, or an agent whose tap was killed."""
+    line = json.loads(LINES[20])
+    result = json.dumps({**line, "toolUseResult": stored}, separators=(",", ":")).encode() + b"\n"
     with Follower(tmp_path, grace=0.5, tolerance=0.5) as follower, follower.connect() as wire:
         publish(wire, "run-1", PRINT[:9])
         append(follower.session, moved_to_now(LINES[:20]))
         follower.read(follower.session, 20)
         wire.send("end")
         wire.until("done")
-        append(follower.session, [*moved_to_now(LINES[20:21], 60), prompt_line("Long after", 61)])
+        append(follower.session, [*moved_to_now([result], 60), prompt_line("Long after", 61)])
         events = follower.events_when(lambda events: "Long after" in prompts_from_file(events))
 
-    results = [(event["stream"], event["status"]) for event in events if event["kind"] == "tool-result"]
-    assert results == [("run-1", "interrupted")]
+    results = [(event["stream"] == "run-1", event["status"]) for event in events if event["kind"] == "tool-result"]
+    assert results == [(True, "interrupted"), *((False, status) for status in kept)]
 
 
 @pytest.mark.parametrize("first", ["run", "file"])
