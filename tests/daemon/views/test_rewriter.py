@@ -347,14 +347,30 @@ def test_view_of_a_deleted_result_is_forgotten(tmp_path: Path) -> None:
     with viewing(tmp_path, rewriting("sleep 1000"), shutdown_timeout=0.2) as daemon:
         publish(daemon, BASH, PRINTED)
         wait_idle(daemon, running=1)
-        with daemon.connect() as wire:
-            session = wire.ask("sessions")["sessions"][0]["session"]
-            wire.ask("remove", session=session)
-        assert history(daemon) == []
-    assert len(pending(tmp_path)) == 1
+        remove_session(daemon)
+        assert pending(tmp_path) == {}
     with viewing(tmp_path, rewriting("echo shown")) as daemon:
-        until(lambda: not pending(tmp_path), "nothing is missing")
         assert (history(daemon), daemon.stats()["rewriting"]["shown"]) == ([], 0)
+
+
+def test_command_that_ends_after_its_result_was_deleted_shows_nothing(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    with viewing(tmp_path, rewriting(f"until [ -e {go} ]; do sleep 0.02; done; echo shown")) as daemon:
+        publish(daemon, BASH, PRINTED).close()
+        until(lambda: not daemon.daemon._streams.connections, "the publisher is gone")
+        wait_idle(daemon, running=1)
+        remove_session(daemon)
+        go.touch()
+        wait_idle(daemon, running=0)
+        assert history(daemon) == []
+
+
+def remove_session(daemon: Running) -> None:
+    """Delete the only session."""
+    with daemon.connect() as wire:
+        [session] = wire.ask("sessions")["sessions"]
+        wire.ask("remove", session=session["session"])
+    assert history(daemon) == []
 
 
 def pending(directory: Path) -> dict[str, str]:
