@@ -3,8 +3,6 @@ bounds. And a hostile list of remotes: what another user has written is not run.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +11,14 @@ import pytest
 
 from tests.attacks.stranger import Stranger
 from tests.cli.command import here as run_here
+from tests.cli.tap.spooling import until
 from tests.daemon.events import commit, event, message
-from tests.daemon.running import TIMEOUT, Running, running
+from tests.daemon.running import Running, running
 from tooltap.daemon.taps.remotes.settings import Remote, file_of, store
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import PermissionResponse, SessionEvent, Usage, with_seq
 
 HEAD = b'{"op":"subscribed","after":0,"journal":"j","oldest":1,"latest":9}\n'
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def says(folder: Path, *events: Produced, head: bytes = HEAD) -> None:

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,11 @@ import pytest
 
 from tests.attacks.conftest import open_folder as open_folder
 from tests.attacks.other_user import BECOME, NOBODY, PYTHON_FOR_ALL, needs_another_user
+from tests.cli.tap.spooling import until
 from tests.daemon.events import commit, message
 from tests.daemon.lives import Lives
 from tests.daemon.processes import DaemonProcess
-from tests.daemon.running import TIMEOUT, Running, Wire, running
+from tests.daemon.running import Running, Wire, running
 from tooltap.daemon.taps.remotes.settings import Remote, RemotesError, checked, file_of, load, store
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import with_seq
@@ -35,13 +35,6 @@ open(sys.argv.pop(1), "w").write(str(os.getpid()))
 from tooltap.cli.main import main
 main()
 """
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def program(socket: str | Path, pid: Path) -> tuple[str, ...]:

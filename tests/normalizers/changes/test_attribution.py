@@ -26,7 +26,7 @@ RENAMED = {"src/maths.py": "src/util.py"}
 
 
 class Told(SessionFiles):
-    """Takes the events of calls, and keeps what they did to files. They happened in the order in which they are told,
+    """Takes the events of calls, and keeps what they did to files. They happened in the order in which they come,
     unless `at` says otherwise."""
 
     def __init__(self, folder: str = CWD) -> None:
