@@ -298,6 +298,7 @@ class IngestConnection:
         if last is not None:
             await self._feed_lines([last], self._clock(), None)
         await self.end()
+        await self._stop()
         self._finish()
 
     def start(self, *, commits: bool) -> None:
@@ -554,16 +555,24 @@ class IngestConnection:
         self._cancel_offload()
         await self.wait_for_offload()
         self._enqueue(Suspend())
-        if await self._wait_until_durable() and not self.over.is_set():
-            self._send_frame(Suspended(lines=self.live.info.lines))
-            self._finish()
+        if await self._wait_until_durable():
+            await self._stop()
+            if not self.over.is_set():
+                self._send_frame(Suspended(lines=self.live.info.lines))
+                self._finish()
 
     async def supersede(self) -> None:
         """Give the stream to another connection. Returns when nothing more of this one can reach the journal."""
-        self._abandoned = True
         self._cancel_offload()
-        await self._wait_until_durable()
+        await self._stop()
         self._fail("superseded", f"another connection has taken stream {self.stream} over")
+
+    async def _stop(self) -> None:
+        """Begin no further commit, and wait until the current one is written, which may have an answer that came
+        meanwhile: once the connection is over, the next one loads the stream."""
+        self._abandoned = True
+        while self._busy and not self.over.is_set():
+            await self._progress.wait()
 
     async def wait_for_offload(self) -> None:
         """Wait until no input is processed outside the event loop."""
@@ -852,6 +861,7 @@ class IngestConnection:
         if not self._abandoned and not self._stopped:
             self._enqueue(Suspend())
             await self._wait_until_durable()
+            await self._stop()
             number = self.live.normalizer.lines + 1
             self._fail("not-tapped", f"line {number} of stream {self.stream} did not come as a tapped line: {error}")
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import orjson
 import pytest
 
+from tests.daemon.answering import OPENING, question
 from tests.daemon.publishing import NOW, TIMEOUT, Clock, Publisher, daemon, events, journal_of, publish, streams_on
+from tooltap.daemon.ingest.answering import Answering
 from tooltap.daemon.journal.interface import Commit, Committed, JournalError, StoredStream
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.system.logs import faults
-from tooltap.protocol.frames import Ack, Done, ErrorFrame, FrameError, Ingesting, Suspended
+from tooltap.protocol.frames import (
+    Ack,
+    AnswerRequest,
+    Done,
+    ErrorFrame,
+    FrameError,
+    Ingesting,
+    Suspended,
+    ToAgent,
+)
+from tooltap.protocol.replies import AnswerResult
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("toy")]
 
@@ -64,11 +79,12 @@ class Gate(SqliteJournal):
         self.gate.set()
         self.reading = anyio.Event()
         self.reading.set()
-        self.asked = 0
+        self.asked = self.loaded = 0
         self.failing = False
 
     async def load_stream(self, stream: str) -> StoredStream | None:
         stored = await super().load_stream(stream)
+        self.loaded += 1
         await self.reading.wait()
         return stored
 
@@ -80,11 +96,15 @@ class Gate(SqliteJournal):
         await super().commit(commit)
 
 
+async def until(is_so: Callable[[], bool]) -> None:
+    with anyio.fail_after(TIMEOUT):
+        while not is_so():
+            await anyio.sleep(0.001)
+
+
 async def until_abandoned(publisher: Publisher) -> None:
     """Wait until another connection takes the stream over, for which it first loads the stream, in a thread."""
-    with anyio.fail_after(TIMEOUT):
-        while not publisher.ingest._abandoned:
-            await anyio.sleep(0.001)
+    await until(lambda: publisher.ingest._abandoned)
 
 
 @pytest.fixture
@@ -155,6 +175,54 @@ async def test_publisher_that_ends_while_the_stream_is_read(slow: Gate) -> None:
         await newer[0].lines({"do": "say", "text": "again"})
         await newer[0].ingest.finish()
         assert texts(await events(slow)) == ["read", "committed since", "again"]
+
+
+@pytest.mark.parametrize("leaves", ["away", "at a line that is not tapped"])
+async def test_answer_that_is_being_written_while_its_publisher_leaves(slow: Gate, leaves: str) -> None:
+    """Who comes back then gets the answer: it does not continue from a stream that was loaded without it."""
+    async with streams_on(slow) as streams, anyio.create_task_group() as tasks:
+        older = await publish(streams, dialect="acp", to_agent=True)
+        await older.ingest.feed(b"".join(tapped_jsonrpc(*line) for line in [*OPENING, ("out", question(1))]))
+        await older.until(Ack(lines=6))
+        slow.gate = anyio.Event()
+        asked = slow.asked
+        tasks.start_soon(older.ingest.finish if leaves == "away" else partial(older.ingest.feed, b"untapped\n"))
+        await until(lambda: slow.asked == asked + 1)
+        answers: list[AnswerResult] = []
+
+        async def answer() -> None:
+            request = AnswerRequest(permission_id="101", outcome="allowed", option_id="yes", by="phone")
+            answers.append(await Answering(slow, streams.connections, Clock()).answer(request))
+
+        tasks.start_soon(answer)
+        await until(lambda: bool(older.ingest.live.info.answers))
+        slow.gate.set()  # the one that waits is written, the answer waits
+        slow.gate = anyio.Event()
+        await until(lambda: slow.asked == asked + 2)
+
+        newer: list[Publisher] = []
+
+        async def come_back() -> None:
+            newer.append(await publish(streams, dialect="acp", to_agent=True))
+
+        loaded = slow.loaded
+        slow.reading = anyio.Event()
+        tasks.start_soon(come_back)
+        await until(lambda: slow.loaded == loaded + 1)
+        slow.gate.set()
+        await until(lambda: bool(answers))
+        slow.reading.set()
+        await until(lambda: bool(newer))
+
+        assert [answers[0].outcome, answers[0].delivered] == ["allowed", False]
+        assert orjson.loads(newer[0].last(ToAgent).payload.line)["result"]["outcome"]["optionId"] == "yes"
+        stored = await slow.load_stream("s")
+        assert stored is not None
+        assert list(stored.info.answers) == ["101"]
+
+
+def tapped_jsonrpc(direction: str, line: dict[str, Any]) -> bytes:
+    return orjson.dumps({"dir": direction, "line": orjson.dumps({"jsonrpc": "2.0", **line}).decode()}) + b"\n"
 
 
 async def test_superseded_end_is_not_done(slow: Gate) -> None:
