@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import time
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -84,9 +86,10 @@ class Tap:
         self._publish()
         return self
 
-    def receive(self) -> dict[str, Any]:
-        """Return the next frame for the agent."""
-        frame = self._frames.pop(0) if self._frames else self.until("to-agent")
+    def receive(self, seconds: float = math.inf) -> dict[str, Any]:
+        """Return the next frame for the agent. Raises `TimeoutError` if none has come after so many seconds, and the
+        daemon has sent something else since, a heartbeat at least."""
+        frame = self._frames.pop(0) if self._frames else self.until("to-agent", seconds)
         self.ids.append(frame["payload"]["id"])
         return frame
 
@@ -107,8 +110,10 @@ class Tap:
     def refuse(self, frame: dict[str, Any], why: str) -> None:
         self.wire.send("to-agent", id=frame["id"], refused=why)
 
-    def until(self, op: str) -> dict[str, Any]:
-        """Return the next frame with this op; frames for the agent are kept. Raises `Gone`."""
+    def until(self, op: str, seconds: float = math.inf) -> dict[str, Any]:
+        """Return the next frame with this op; frames for the agent are kept. Raises `Gone`, and `TimeoutError` as
+        `receive` does."""
+        deadline = time.monotonic() + seconds
         while True:
             frame = read(self.wire)
             assert frame["op"] != "error", frame
@@ -116,6 +121,8 @@ class Tap:
                 return frame
             if frame["op"] == "to-agent":
                 self._frames.append(frame)
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no {op} in {seconds:.0f} s")
 
     def _publish(self) -> None:
         self.wire.write(b"".join(self.lines[self.sent :]))

@@ -198,7 +198,7 @@ class Users:
                 if not any(thread.is_alive() for thread in clients) and not _is_accepted(attempts):
                     clients = self._answer_at_once(one, numbers)
                 tap.wire.socket.settimeout(2)
-                frame = tap.receive()
+                frame = tap.receive(2)
                 tap.wire.socket.settimeout(30)
                 tap.write(frame)
             except AWAY:
