@@ -12,6 +12,9 @@ from tests.storm.world import World
 __all__ = ["Faults"]
 
 HOUR = 3_600_000
+EARLY = 0.2
+"""Share of the faults that do not wait until the daemon answers. If all of them came at any time, a daemon would be
+killed before it does anything where it starts slowly."""
 FAILPOINTS = (
     "before-commit",
     "after-commit",
@@ -38,6 +41,8 @@ class Faults:
 
     def one(self) -> None:
         """Wait a while, and do one."""
+        if self._random.random() >= EARLY:
+            self._world.until("the daemon answers", self._world.answers)
         if not self._world.stopping.wait(self._random.uniform(1, 6)):
             self._random.choice(self._kinds)()
 
