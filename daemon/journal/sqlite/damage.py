@@ -96,19 +96,12 @@ class Damages:
     def rows(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> list[Any]:
         """The readable rows. If an index is damaged, the query is repeated without indexes, and returns the rows up to
         the first unreadable page. `sql` has `{}` after the name of the table."""
-        return self._rows(connection, table, sql, values)[0]
+        return self.read(connection, table, sql, values)[0]
 
-    def has(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> bool:
-        """Whether there is a row. Raises SQLite's error if none was found, but not everything could be read."""
-        found, missed = self._rows(connection, table, sql, values)
-        if not found and missed is not None:
-            raise missed
-        return bool(found)
-
-    def _rows(
+    def read(
         self, connection: sqlite3.Connection, table: str, sql: str, values: Values
     ) -> tuple[list[Any], Exception | None]:
-        """The readable rows, and the error that hid others, or None."""
+        """Like `rows`; returns also the error that hid other rows, or None."""
         try:
             return read_again(lambda: connection.execute(sql.format(""), values).fetchall()), None
         except Exception as error:
@@ -125,3 +118,10 @@ class Damages:
                 raise
             return found, error
         return found, None
+
+    def has(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> bool:
+        """Whether there is a row. Raises SQLite's error if none was found, but not everything could be read."""
+        found, missed = self.read(connection, table, sql, values)
+        if not found and missed is not None:
+            raise missed
+        return bool(found)

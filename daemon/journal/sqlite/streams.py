@@ -54,7 +54,6 @@ def load_stream(connection: sqlite3.Connection, stream: str, damages: Damages) -
 
 
 def _load(connection: sqlite3.Connection, stream: str, damages: Damages) -> LoadedStream | None:
-    before = damages.found
     sql = f"SELECT {_COLUMNS} FROM streams{{}} WHERE stream=?"
     rows = damages.rows(connection, "streams", sql, (stream,))
     if not rows:
@@ -63,9 +62,9 @@ def _load(connection: sqlite3.Connection, stream: str, damages: Damages) -> Load
         rows = damages.rows(connection, "streams", sql.format(" NOT INDEXED"), (stream,))
     info = _info(rows[0]) if rows else None
     sql = "SELECT data, lines, checksum FROM snapshots{} WHERE stream=?"
-    snapshots = damages.rows(connection, "snapshots", sql, (stream,))
+    snapshots, no_snapshots = damages.read(connection, "snapshots", sql, (stream,))
     sql = "SELECT records, checksum FROM tail{} WHERE stream=? ORDER BY id"
-    tail = damages.rows(connection, "tail", sql, (stream,))
+    tail, no_tail = damages.read(connection, "tail", sql, (stream,))
     data, reached = None, 0
     if snapshots:
         data, reached, checksum = snapshots[0]
@@ -74,7 +73,8 @@ def _load(connection: sqlite3.Connection, stream: str, damages: Damages) -> Load
             data, reached = None, -1
     records, reached = _tail(stream, tail, reached)
     # Retention deletes the state of a stream that has ended, and `sessions rm` does; of others it is always there.
-    was_deleted = info is not None and info.state == "ended" and not (snapshots or tail) and damages.found == before
+    is_all = no_snapshots is None and no_tail is None
+    was_deleted = info is not None and info.state == "ended" and not (snapshots or tail) and is_all
     if info is not None and (reached == info.lines or was_deleted):
         return LoadedStream(StoredStream(info, data, snapshots[0][1] if data is not None else 0, records), False)
     # Without its whole state a parser is not rebuilt: it is reset at the next line.

@@ -16,6 +16,7 @@ from tooltap.daemon.journal.sqlite import journal as sqlite_journal
 from tooltap.daemon.journal.sqlite.damage import Damages
 from tooltap.daemon.journal.sqlite.file import HighWater, HighWaterFile, high_water_path
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
+from tooltap.daemon.journal.sqlite.streams import load_stream
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import SessionEvent
 from tooltap.protocol.filters import ALL_EVENTS, Filter
@@ -54,6 +55,22 @@ async def fill(path: Path) -> list[StoredEvent]:
 def damage(path: Path, sql: str, *values: object) -> None:
     with closing(sqlite3.connect(path)) as database, database:
         assert database.execute(sql, values).rowcount
+
+
+async def test_damage_elsewhere_is_not_taken_for_damage_of_a_deleted_stream(path: Path) -> None:
+    """Other threads add to the same register while a stream is loaded."""
+    journal = await SqliteJournal.open(path)
+    await journal.commit(commit(message("a"), state="ended", tail=[Line(b"a")]))
+    await journal.remove_session("session-1")
+    await journal.close()
+    damages = Damages()
+    with closing(sqlite3.connect(path)) as database:
+        database.set_trace_callback(lambda sql: damages.add("events", 1) if "FROM tail" in sql else None)
+        loaded = load_stream(database, "s", damages)
+
+    assert loaded is not None
+    assert loaded.stored.info.lines == 1
+    assert damages.by_table == {"events": 1}
 
 
 async def everything(journal: SqliteJournal, wanted: Filter = ALL_EVENTS, max_bytes: int = 5_000) -> list[StoredEvent]:
