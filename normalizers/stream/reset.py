@@ -94,6 +94,8 @@ def restart(
     `index`: number of the first event, if others precede it."""
     state = parser.state
     state.line = lines
+    if left.session != (parser.context.session or parser.context.stream):  # which is no name that the agent has given
+        state.session = left.session
     # At least as many as were started: no number comes twice.
     state.turn_count = max(state.turn_count, statistics.kinds.get("turn", 0))
     state.calls.open.update(left.calls)
@@ -106,7 +108,7 @@ def restart(
     parser.calls.close_all()
     parser.emit(
         Notice,
-        session=left.session or parser.session,
+        session=parser.session,
         level="warning",
         code="parser-reset",
         text=text or f"the parser's state after line {lines} could not be rebuilt; it continues with a fresh one",

@@ -201,9 +201,9 @@ def test_publisher_resumes_a_stream_whose_session_was_deleted(tmp_path: Path) ->
         assert (resumed, end(wire)["lines"]) == (2, 3)
         found = [one for one in read(daemon) if "op" not in one]
 
-    assert [(one["kind"], one.get("code"), one["line"]) for one in found] == [
-        ("notice", "parser-reset", 2),
-        ("message", None, 3),
+    assert [(one["kind"], one.get("code"), one["line"], one["session"]) for one in found] == [
+        ("notice", "parser-reset", 2, "named"),
+        ("message", None, 3, "named"),
     ]
 
 
