@@ -48,6 +48,7 @@ import msgspec
 
 from tooltap.daemon.ingest.live_stream import (
     DROPPABLE,
+    OF_EARLIER_LINES,
     Claim,
     Input,
     Late,
@@ -615,6 +616,14 @@ class IngestConnection:
 
     async def _commit(self) -> None:
         """Commit all inputs received so far, in one commit."""
+        if self.live.has_ended and not self.live.info.followed:
+            await self._forget_deleted()
+            if self._abandoned or self._fault is not None:
+                return
+            if not self.live.dirty:
+                self._commits += 1
+                self._notify()
+                return
         live = self.live
         await self._join(live)
         if self._abandoned or self._fault is not None:
@@ -636,6 +645,22 @@ class IngestConnection:
         self._waiting -= taken
         self._after(live, commit, rewrites)
         self._notify()
+
+    async def _forget_deleted(self) -> None:
+        """Rebuild the stream if what it had said was deleted since it ended, so that nothing of that is stored again.
+        Raises `JournalError`."""
+        stored = await self._journal.load_stream(self.stream)
+        if stored is None or not stored.info.forgotten:
+            return
+        live = await self._reload()
+        # Nothing awaits from here on: the stream gets all that was received meanwhile.
+        self._inputs = [one for one in self._inputs if not isinstance(one, OF_EARLIER_LINES)]
+        self._replace(live)
+        try:
+            for one in self._inputs:
+                live.apply(one)
+        except Exception as error:
+            self._fault = error
 
     async def _join(self, live: LiveStream) -> None:
         live.info.dialect = live.normalizer.dialect  # a stream whose first lines have just been recognised, too
@@ -681,13 +706,10 @@ class IngestConnection:
         live.info.followed, live.info.left_out = self.live.info.followed, self.live.info.left_out
         live.info.unsaid, live.info.own_calls = self.live.info.unsaid, self.live.info.own_calls
         live.info.shared_ids = self.live.info.shared_ids
-        self._mark(live)
-        self.live = live
+        self._replace(live)
         self._fault = None
         self._waiting = 0
         self._commits += 2  # the one that may have been in flight, and the one after it
-        if self._trace is not None:
-            self._trace.live = live
         self._notify()
 
     async def _commit_part(self, live: LiveStream) -> None:
@@ -699,6 +721,13 @@ class IngestConnection:
             await self._journal.commit(commit)
             self._durable = commit.info.lines
             self._after(live, commit, rewrites)
+
+    def _replace(self, live: LiveStream) -> None:
+        """Continue with a stream that was rebuilt from the journal."""
+        self._mark(live)
+        self.live = live
+        if self._trace is not None:
+            self._trace.live = live
 
     def _mark(self, live: LiveStream) -> None:
         live.info.daemon, live.info.takes_answers = self._journal.daemon, self._takes_answers

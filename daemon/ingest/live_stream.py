@@ -137,6 +137,9 @@ Input: TypeAlias = Lines | Portion | Lost | Close | Settle | Views | Late | Pare
 """An input of a stream: sent by a publisher (`protocol/inputs.py`), or added by the daemon. A connection keeps inputs
 until they are durable, so that they can be replayed in smaller parts after a failed commit."""
 
+OF_EARLIER_LINES: Final = (Late, Views)
+"""Inputs that say again what earlier lines have said."""
+
 DROPPABLE: Final = (Claim, Late, Parent, Receipt, Settle, Told, Views)
 """Inputs that may be dropped if they cannot be committed."""
 
@@ -253,6 +256,11 @@ class LiveStream:
     def dirty(self) -> bool:
         """True if there is something to commit."""
         return bool(self._tail or self._block.lines) or self._has_more or self.info.state != self._committed_state
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the journal has the stream as ended, so that what it said may be deleted meanwhile."""
+        return self._committed_state == "ended"
 
     @property
     def is_long_to_close(self) -> bool:
@@ -372,6 +380,7 @@ class LiveStream:
             self.last_line = None
         info.dialect = self.normalizer.dialect
         info.updated = now
+        info.forgotten = False
         info.unsettled = info.state != "ended" and self.normalizer.is_unsettled
         self._observe(lambda watch: watch.account())
         if info.prompt is not None and not self.normalizer.needs_prompt:

@@ -265,6 +265,8 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """Milliseconds since the epoch of the last commit."""
     expired: bool = False
     """True if retention has deleted the events, and only the position is left."""
+    forgotten: bool = False
+    """True if what its lines said was deleted since its last commit, by retention or with a session."""
     position: int = 0
     """In a journal shared by many daemons: position of the stream's last commit when the stream was loaded. A commit
     based on it is refused if another daemon has committed since (optimistic locking)."""
@@ -284,6 +286,7 @@ def without_content(info: StreamInfo) -> StreamInfo:
         shared_ids=[],
         answers={},
         sent={},
+        forgotten=True,
     )
 
 

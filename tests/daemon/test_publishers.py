@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ import pytest
 from tests.daemon.containment.test_one_stream import refuse
 from tests.daemon.journal.test_journal_damage import EVENTS, PAGE, STREAM, damage, fill, leaf_of, rewrite
 from tests.daemon.running import Running, Wire, running
+from tests.daemon.views.test_rewriter import wait_idle
+from tests.daemon.views.viewing import shell, viewing
+from tooltap.daemon.system.clock import wall_clock
 from tooltap.normalizers.core.calls import Calls
 
 pytestmark = pytest.mark.usefixtures("toy")
@@ -183,11 +188,49 @@ def test_deletion_of_its_session_does_not_interrupt_a_publisher(tmp_path: Path) 
         found = [one for one in read(daemon) if "op" not in one]
         damages = daemon.stats()["journal"]["damages"]
 
-    assert [(one["kind"], one["session"], one["text"]) for one in found] == [
+    assert [(one["kind"], one["session"], one.get("code") or one["text"]) for one in found] == [
+        ("notice", "named", "parser-reset"),
         ("message", "named", "on"),
         ("message", "named", "and on"),
     ]
     assert damages == 0
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("deletes", ["sessions rm", "retention"])
+def test_publisher_that_stays_stores_nothing_of_what_was_deleted(tmp_path: Path, deletes: str) -> None:
+    """Neither the view that a command makes then, nor what the parser remembers."""
+    go = tmp_path / "go"
+    with viewing(tmp_path, {"Bash": {"rewrite": shell(f"until [ -e {go} ]; do sleep 0.02; done; cat")}}) as daemon:
+        wire, _ = ingest(daemon)
+        call = {"do": "call", "id": "deleted-call", "name": "Bash", "input": {"command": "deleted-command"}}
+        write(wire, {"do": "session", "id": "named"}, call)
+        write(wire, {"do": "result", "id": "deleted-call", "output": {"stdout": "deleted-output"}})
+        end(wire)
+        wire, _ = ingest(daemon)
+        wait_idle(daemon, running=1)
+        if deletes == "retention":
+            daemon.expire(wall_clock() + 1)
+        else:
+            daemon.connect().ask("remove", session="named")
+        go.touch()
+        wait_idle(daemon, running=0)
+        seen = read(daemon)
+        write(wire, SAY)
+        wire.until("ack")
+        texts = [one.get("code") or one["text"] for one in read(daemon) if "op" not in one]
+
+    assert [one for one in seen if "op" not in one] == []
+    assert texts == ["parser-reset", "Hi"]
+    assert [table for table, row in rows_of(tmp_path / "journal.db") if "deleted" in row] == []
+
+
+def rows_of(journal: Path) -> Iterator[tuple[str, str]]:
+    """Yield all rows, each with the name of its table."""
+    with closing(sqlite3.connect(journal)) as database:
+        for (table,) in database.execute("SELECT name FROM sqlite_schema WHERE type='table'").fetchall():
+            for row in database.execute(f"SELECT * FROM {table}"):
+                yield table, repr(row)
 
 
 def test_publisher_resumes_a_stream_whose_session_was_deleted(tmp_path: Path) -> None:
