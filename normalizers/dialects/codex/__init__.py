@@ -127,16 +127,18 @@ DIALECTS = (
 
 _PROMPT = Prompt(
     after=("exec", "e"),
-    skipped={"resume": 1},
+    skipped={"resume": 1, "fork": 1},
     not_skipped="--last",
     flags=(
         "--json --experimental-json --oss --full-auto --dangerously-bypass-approvals-and-sandbox --yolo"
         " --search --skip-git-repo-check --ephemeral --include-plan-tool --no-alt-screen --ignore-user-config"
-        " --ignore-rules --last --all"
+        " --ignore-rules --last --all --strict-config --approve-for-me"
+        " --dangerously-bypass-hook-trust --worktree --trust"
     ),
     valued=(
         "-c --config --enable --disable -m --model -p --profile -s --sandbox -a --ask-for-approval -C --cd"
-        " --add-dir --output-schema -o --output-last-message --color --local-provider"
+        " --add-dir --output-schema -o --output-last-message --color --local-provider --remote --remote-auth-token-env"
+        " --thread-source --cyber-access-program"
     ),
     several="--image -i",
     never="review",

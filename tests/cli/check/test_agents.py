@@ -77,6 +77,7 @@ def test_agent_that_never_prints_a_stream_gets_no_advice() -> None:
         "codex -m o3 exec --skip-git-repo-check -s workspace-write --json 'fix it'",
         "codex exec --json resume 01234 'fix it'",
         "codex exec --json resume --last 'fix it'",
+        "codex exec --json --strict-config --remote ws://localhost:1 fork 01234 --trust 'fix it'",
         "codex exec -c model_reasoning_effort=high --json --image a.png -- 'fix it'",
         "opencode run --format json fix it",
         "opencode run --format json --thinking --title x 'fix it'",
