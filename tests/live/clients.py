@@ -482,10 +482,11 @@ class CodexTerminal(TerminalClient):
 
     def rewind(self) -> None:
         """Take the last turn back. Its prompt is there to be changed."""
+        self.wait_for_end()
         self.type(ESCAPE)
         self.until("edit")  # of a line, only what differs from the one before is written
         self.type(ESCAPE)
-        self.until("to edit message")
+        self.until("rewind")
         self.type("\r")
 
     def ended_turns(self) -> int:
