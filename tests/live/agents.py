@@ -261,10 +261,18 @@ def _opencode_default(place: Place) -> Mapping[str, str]:
     return {}
 
 
+CODEX_WAITS = {"yield_time_ms": 30_000}
+"""Argument of Codex' tools: the milliseconds, at most these, after which the model goes on beside a command or a
+script. By default, a busy machine takes longer to start a daemon again."""
+
+
+def _exec_command(command: str) -> Call:
+    return Call("exec_command", {"cmd": command, **CODEX_WAITS})
+
+
 def _escalated(command: str) -> Call:
     """Codex' call that asks, since it is to leave the sandbox."""
-    arguments = {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "May I?"}
-    return Call("exec_command", arguments)
+    return _exec_command(command).with_arguments(sandbox_permissions="require_escalated", justification="May I?")
 
 
 def _bash(command: str) -> Call:
@@ -303,7 +311,7 @@ AGENTS = {
         "codex",
         ("app-server",),
         _codex,
-        lambda command: Call("exec_command", {"cmd": command}),
+        _exec_command,
         default=_codex_default,
     ),
     "codex-terminal": Agent(

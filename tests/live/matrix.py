@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from tests.live.agents import AGENTS, BUILDS, Agent, Place, environment
+from tests.live.agents import AGENTS, BUILDS, CODEX_WAITS, Agent, Place, environment
 from tests.live.model import SEARCH, Call, Found, Refusal, Step
 
 KEPT_VARIABLE = "TOOLTAP_LIVE_KEPT"
@@ -93,7 +93,7 @@ def _serve_opencode(place: Place, command: list[str]) -> tuple[str, ...]:
 
 
 _TYPED = Call(
-    "write_stdin", {"session_id": Found(r"(?<=session ID )\d+", number=True), "chars": "one\n", "yield_time_ms": 30_000}
+    "write_stdin", {"session_id": Found(r"(?<=session ID )\d+", number=True), "chars": "one\n", **CODEX_WAITS}
 )
 """What the model types into Codex' running command."""
 SCRIPT_MODEL = "gpt-6.2-sol"
@@ -101,7 +101,9 @@ SCRIPT_MODEL = "gpt-6.2-sol"
 
 
 def _script_of_codex(command: str) -> Call:
-    return Call("exec", f"const r = await tools.exec_command({{cmd: {json.dumps(command)}}}); text(r.output);")
+    arguments = json.dumps({"cmd": command, **CODEX_WAITS})
+    waits = f"// @exec: {json.dumps(CODEX_WAITS)}"
+    return Call("exec", f"{waits}\nconst r = await tools.exec_command({arguments}); text(r.output);")
 
 
 PRINTERS = {
@@ -305,6 +307,16 @@ SCENARIOS = {
     "shows": Scenario("the model shows a file with a display tool, and says a text", shows=True),
     "steer": Scenario("a client of the daemon sends a prompt in mid-command", "echo one", steers=True),
 }
+
+
+def meaning(agent: str, scenario: str) -> Scenario:
+    """Return what a scenario means for an agent."""
+    meant = SCENARIOS[scenario]
+    if scenario == "quota" and agent in PRINTERS and not PRINTERS[agent].asks_again:
+        return meant._replace(says=(), ends=("failed",))
+    return meant
+
+
 STOPS_WHEN_DENIED = ("opencode", "qwen")
 """Agents that end the turn when a call is denied, and do not ask their model again."""
 OWN_TURNS = ("opencode",)
@@ -330,6 +342,8 @@ EXPLAINED = {
     "turn has no answer, and reads `cancelled`.",
     ".*/gateway/quota": "The gateway sees that a request is refused, and not that the agent will repeat it: the turn "
     "reads `failed`, and the answer is a turn of its own.",
+    "claude/gateway/refused": "Claude Code repeats a request that is refused twice, each time with fewer of the API's "
+    "beta features: for the gateway, each is a turn.",
     "opencode/(gateway|gateway-killed)/fails": "OpenCode tells its model no exit code of a command: it reads "
     "`completed`.",
 }

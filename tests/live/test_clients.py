@@ -17,7 +17,7 @@ import pytest
 from tests.browser.serving import Site
 from tests.live.agents import AGENTS, Agent, Place, environment, missing
 from tests.live.clients import AcpClient, Client, CodexClient, CodexTerminal, LineClient, OpenCodeClient, until
-from tests.live.matrix import OWN_TURNS, SCENARIOS, SCRIPT_MODEL, STOPS_WHEN_DENIED, WAYS, Scenario, cells
+from tests.live.matrix import OWN_TURNS, SCRIPT_MODEL, STOPS_WHEN_DENIED, WAYS, Scenario, cells, meaning
 from tests.live.model import Model
 from tests.live.test_answering import started
 from tests.live.test_matrix import TOOLTAP, ends_of, events_of, sessions_of, settled, statuses_of, texts_of
@@ -160,7 +160,7 @@ def lines_of(path: Path) -> list[object]:
 def test_agent_works_for_its_client_and_is_understood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, way: str, scenario: str
 ) -> None:
-    tapped, meant = WAYS[way], SCENARIOS[scenario]
+    tapped, meant = WAYS[way], meaning(agent, scenario)
     if meant.outcome == "denied" and agent in STOPS_WHEN_DENIED:
         meant = meant._replace(says=())
     started_as = AGENTS[tapped.clients[agent]]
@@ -211,6 +211,7 @@ def check(events: list[dict[str, Any]], way: str, meant: Scenario, turns: int) -
     assert ("rewound" in codes) == meant.rewinds
     prompts = texts_of(events, "user")
     assert len(prompts) == len(meant.ends) + meant.steers, prompts
+    assert all("Do it." in one or one == STEER for one in prompts), prompts
     assert len(sessions_of(events)) == (2 if meant.again == "fork" else 1)
 
 

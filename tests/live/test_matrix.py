@@ -24,7 +24,7 @@ from tests.browser.serving import Site
 from tests.cli.tap.gateways import gateway
 from tests.live.agents import Place, missing
 from tests.live.clients import PATIENCE, end_processes, until
-from tests.live.matrix import KEPT_VARIABLE, PRINTERS, SCENARIOS, SHOWN, WAYS, Printer, cells
+from tests.live.matrix import KEPT_VARIABLE, PRINTERS, SCENARIOS, SHOWN, WAYS, Printer, cells, meaning
 from tests.live.model import ASIDE, Model
 
 pytestmark = [pytest.mark.lab, pytest.mark.process, pytest.mark.timeout(1_800)]
@@ -187,9 +187,7 @@ def without_asides(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_agent_runs_as_alone_and_is_understood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, way: str, scenario: str
 ) -> None:
-    printer, tapped, meant = PRINTERS[agent], WAYS[way], SCENARIOS[scenario]
-    if scenario == "quota" and not printer.asks_again:
-        meant = meant._replace(says=(), ends=("failed",))
+    printer, tapped, meant = PRINTERS[agent], WAYS[way], meaning(agent, scenario)
     if (build := missing(printer.agent)) is not None:
         pytest.fail(f"{build.package} {build.version} is not installed: `make live` installs it")
     variable, store = printer.store
@@ -248,6 +246,7 @@ def test_agent_runs_as_alone_and_is_understood(
     if tapped.gateway:  # the request has what the agent adds, too
         prompts = [one for one in prompts if "Do it." in one]
     assert len(prompts) == len(ended), prompts
+    assert all("Do it." in one for one in prompts), prompts
     assert len(sessions_of(events)) == (2 if meant.again == "fork" else 1)
     shown_paths = [one["display"]["path"] for one in events if "display" in one]
     assert [Path(one).name for one in shown_paths] == [SHOWN] * meant.shows
