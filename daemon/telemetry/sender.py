@@ -12,8 +12,7 @@ import socket
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -27,12 +26,15 @@ from tooltap.daemon.journal.interface import Journal, JournalError, StoredEvent
 from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
-from tooltap.daemon.telemetry.protobuf import encode_request, rejected
+from tooltap.daemon.telemetry.protobuf import encode_request
 from tooltap.daemon.telemetry.settings import Telemetry
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import AnyEvent, SessionEvent
 from tooltap.protocol.filters import Filter
 from tooltap.traces.recording.secrets import mask_secrets
+
+if TYPE_CHECKING:
+    from tooltap.daemon.telemetry.post import Answer
 
 NOTE = "telemetry"
 """Name of the note with the cursor."""
@@ -50,13 +52,9 @@ MOST_SPANS = 500
 """Spans in a request."""
 NOTED_EVERY = 10_000
 """Events without a span after which the cursor is stored."""
-AGAIN = frozenset((429, 502, 503, 504))
-"""Answers after which the protocol has a request sent again."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a request is sent again; they double each time, unless the collector says how long."""
 IN_NO_SPAN = "an event is in no span"
-MOST_ANSWERED = 65_536
-"""Bytes of an answer that are read."""
 
 _log = get_logger("telemetry")
 
@@ -212,10 +210,11 @@ class Sender:
         while True:
             answer = await anyio.to_thread.run_sync(self._post, body, abandon_on_cancel=True)
             if answer.problem is None:
-                self._sent += count - answer.rejected
-                self._refused += answer.rejected
-                if answer.rejected:
-                    self._report(f"the collector has rejected {answer.rejected:,} spans")
+                rejected = min(answer.rejected, count)
+                self._sent += count - rejected
+                self._refused += rejected
+                if rejected:
+                    self._report(f"it has rejected {rejected:,} spans")
                 elif self._problem:
                     self._problem = ""
                     _log.info("spans are sent again", url=self._settings.address)
@@ -228,48 +227,17 @@ class Sender:
             await anyio.sleep(pause * random.uniform(0.75, 1.25) if stated is None else min(stated, LONGEST_PAUSE))
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _post(self, body: bytes) -> _Answer:
-        import http.client  # only daemons that send spans need these
-        import urllib.error
-        import urllib.request
+    def _post(self, body: bytes) -> Answer:
+        from tooltap.daemon.telemetry.post import post
 
-        class NoRedirects(urllib.request.HTTPRedirectHandler):
-            """A key is not sent to another address."""
-
-            def redirect_request(self, *_: Any) -> None:
-                return None
-
-        headers = {"User-Agent": f"tooltap/{__version__}", **self._headers, "Content-Type": "application/x-protobuf"}
-        request = urllib.request.Request(self._settings.address, body, headers, method="POST")
-        opener = urllib.request.build_opener(NoRedirects)
-        try:
-            with opener.open(request, timeout=self._settings.timeout) as answer:
-                read = answer.read(MOST_ANSWERED)
-                is_message = answer.headers.get_content_type() == "application/x-protobuf"
-            return _Answer(rejected=rejected(read) if is_message else 0)
-        except urllib.error.HTTPError as error:
-            with error:
-                pause = _seconds(error.headers.get("Retry-After"))
-            return _Answer(f"it answered {error.code}", is_again=error.code in AGAIN, pause=pause)
-        except (OSError, http.client.HTTPException) as error:
-            return _Answer(f"it cannot be reached: {getattr(error, 'reason', error)}", is_again=True)
+        headers = {"User-Agent": f"tooltap/{__version__}", **self._headers}
+        return post(self._settings.address, body, headers, self._settings.timeout)
 
     def _report(self, problem: str) -> None:
         """Log a problem, once as long as it is the same."""
         if problem != self._problem:
             self._problem = problem
             _log.warning("spans are not sent", url=self._settings.address, reason=problem)
-
-
-class _Answer(NamedTuple):
-    problem: str | None = None
-    """Why the request was not taken."""
-    is_again: bool = False
-    """Whether it is to be sent again."""
-    pause: float | None = None
-    """Seconds to wait before that, if the collector says so."""
-    rejected: int = 0
-    """Spans that it has not taken, of a request that it has."""
 
 
 def _decoded(events: Sequence[StoredEvent]) -> list[AnyEvent]:
@@ -293,15 +261,3 @@ def _added(spans: SessionSpans, event: AnyEvent) -> list[Span]:
     except Exception as error:
         faults.note(IN_NO_SPAN, place_of(error), error, seq=event.seq)
         return []
-
-
-def _seconds(stated: str | None) -> float | None:
-    """Read `Retry-After`: seconds, or a date; None for anything else."""
-    if stated is None:
-        return None
-    try:
-        return max(
-            0.0, float(stated) if stated.strip().isdigit() else parsedate_to_datetime(stated).timestamp() - time.time()
-        )
-    except (TypeError, ValueError, OverflowError):
-        return None

@@ -34,7 +34,8 @@ class Telemetry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
             is_address = False
-        if not is_address or parts.query or parts.fragment or "@" in parts.netloc:
+        is_plain = self.url.isascii() and self.url.isprintable() and " " not in self.url
+        if not is_address or not is_plain or parts.query or parts.fragment or "@" in parts.netloc:
             raise ValueError(f"url looks like http://127.0.0.1:4318, not {self.url!r}")
         for name, value in self.headers.items():
             if not _is_header(name, value):

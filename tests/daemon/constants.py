@@ -67,6 +67,7 @@ CONSTANTS = {
     "rewriting.waiting_results": ("tooltap.daemon.views.rewriter",),
     "usage_period": ("tooltap.daemon.notifications.spending",),
     "telemetry.first_pause": (SENDER,),
+    "telemetry.longest_pause": (SENDER,),
     "telemetry.look_period": (SENDER,),
     "telemetry.most_sessions": (SENDER,),
     "telemetry.most_spans": (SENDER,),

@@ -7,12 +7,17 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from tests.cli.command import here
 from tests.cli.hostile.texts import ARGUMENT, HOSTILE, LONG
 from tests.cli.hostile.world import WELCOME, World, reply, server
+from tests.daemon.events import commit, event
+from tests.daemon.running import running
+from tests.daemon.web.browsing import until
+from tooltap.protocol.events import Turn
 
 __all__ = ["CASES", "Words"]
 
@@ -50,6 +55,8 @@ def _serve(world: World, new: Path) -> Iterator[Words]:
     for option in ("--follow", "--backfill", "--web", "--log-level"):
         yield (option, ARGUMENT)
     yield ("--journal", f"none://{ARGUMENT}")
+    for url in (ARGUMENT, f"http://{ARGUMENT}", f"http://127.0.0.1:1/{ARGUMENT}"):
+        yield ("--otlp", url)
 
 
 def _after_head(answer: bytes, line: bytes) -> bytes:
@@ -83,6 +90,23 @@ def _browsers(world: World, *words: object) -> Iterator[Words]:
             socket.unlink(missing_ok=True)  # of an earlier server with this port
             with server(str(socket), WELCOME, partial(reply, results=stats)):
                 yield (*words, "--socket", socket)
+
+
+@contextmanager
+def _sending(world: World) -> Iterator[Path]:
+    """Run a daemon whose collector answers with hostile texts, and yield its socket once it has got one."""
+    with server(("127.0.0.1", 0), b"", partial(_after_head, LONG.encode())) as port:
+        otlp = {"url": f"http://127.0.0.1:{port}"}
+        with running(world.folder / f"sending{port}", otlp=otlp) as daemon:
+            daemon.commit(commit(event(Turn, state="completed")))
+            until(lambda: "problem" in daemon.stats()["telemetry"], "the collector's answer")
+            yield daemon.path
+
+
+def _stats(world: World, new: Path) -> Iterator[Words]:
+    yield from _sessions(world, new)
+    with _sending(world) as socket:
+        yield ("--json", "--socket", socket)
 
 
 def _logins(world: World, new: Path) -> Iterator[Words]:
@@ -399,7 +423,7 @@ CASES: dict[str, Cases] = {
     "baseline check": _check,
     "drift": _drift,
     "config check": lambda world, new: iter([(_config(new),), (new / ARGUMENT,), (world.recording,)]),
-    "stats": _sessions,
+    "stats": _stats,
     "journal check": _with_json,
     "journal repair": _journal,
     "journal backup": _backup,

@@ -185,19 +185,6 @@ def test_spans_that_are_rejected_in_part_are_counted(tmp_path: Path) -> None:
         assert daemon.stats()["telemetry"]["refused"] == 1
 
 
-def test_key_is_not_sent_on_to_another_address(tmp_path: Path) -> None:
-    with (
-        collecting() as (other, elsewhere),
-        collecting(Answer(307, {"Location": f"{other}/v1/traces"})) as (url, sent),
-        sending(tmp_path, url, otlp={"headers": {"Authorization": "Bearer key"}}) as daemon,
-    ):
-        daemon.commit(commit(*turn(1)))
-        until(lambda: daemon.stats()["telemetry"]["refused"] == 2, "the refusal")
-
-        assert "Bearer key" not in str(daemon.stats())
-    assert (len(sent), elsewhere) == (1, [])
-
-
 def test_request_has_a_limited_number_of_spans(tmp_path: Path) -> None:
     with collecting() as (url, sent), sending(tmp_path, url, **{"telemetry.most_spans": 3}) as daemon:
         daemon.commit(commit(*(one for number in range(1, 6) for one in turn(number))))

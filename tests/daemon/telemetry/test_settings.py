@@ -21,7 +21,11 @@ def test_path_is_added_once(url: str, address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "host:4318", "ftp://host", "http://", "http://u:key@host", "http://host:x", "http://h?a"]
+    "url",
+    [
+        *("", "host:4318", "ftp://host", "http://", "http://u:key@host", "http://host:x", "http://h?a"),
+        *("http://h\x07", "http://h/\x1b[2J", "http://h/a b", "http://h/\n", "http://h/é"),
+    ],
 )
 def test_address_that_is_none_is_one_sentence(url: str) -> None:
     with pytest.raises(ConfigError, match=r"url looks like http://127\.0\.0\.1:4318, not"):
