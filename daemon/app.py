@@ -99,6 +99,8 @@ SHUTDOWN_GRACE = 0.7
 """Seconds after `SHUTDOWN_TIMEOUT` for closing the journal. After that, the process ends in any case."""
 FIRST_SCRUB = 60.0
 """Seconds from the start to the first verification of the journal."""
+RELOADED = ("answers", "notify", "otlp", "prices", "rewriting", "tools", "usage")
+"""Tables of the configuration whose changes `Daemon.apply` lets take effect."""
 
 _log = get_logger("daemon")
 
@@ -113,7 +115,7 @@ class Daemon:
         self._rewriter: Rewriter
         self._rule_answers: RuleAnswers
         self._notifier: Notifier
-        self._sender: Sender | None = None
+        self._sender: Sender
         self.journal: Journal
         self.hub: Hub
         self.server: Server
@@ -150,11 +152,11 @@ class Daemon:
         self._opening.cancel()
 
     def apply(self, config: Config) -> None:
-        """Apply the settings of a reloaded configuration that take effect while the daemon runs: `tools`, `rewriting`,
-        `notify`, `answers`, `usage` and `prices`."""
+        """Apply the settings of a reloaded configuration that take effect while the daemon runs: `RELOADED`."""
         self._policy.rules = Rules(config.tools)
         self._rewriter.bounds = config.rewriting
         self._notifier.rules = config.notify
+        self._sender.settings = config.otlp
         self._rule_answers.apply(config.answers)
         bill(config.usage)
         state(config.prices)
@@ -277,7 +279,7 @@ class Daemon:
             "search": self._search.statistics(),
             "rewriting": self._rewriter.statistics(),
             "notifying": self._notifier.statistics(),
-            **({} if self._sender is None else {"telemetry": self._sender.statistics()}),
+            **self._sender.statistics(),
             "remotes": self._remotes.statistics(),
             "subscribers": [one.statistics() for one in hub.subscriptions],
             "errors": dict(faults.counts),
@@ -307,8 +309,8 @@ class Daemon:
         self.journal.on_skip = self.hub.skip
         await self.journal.suspend_all()
         await self._findings.load()
+        self._sender = Sender(self.journal, config.otlp)
         if config.otlp.url is not None:
-            self._sender = Sender(self.journal, config.otlp, config.otlp.all_headers())
             await self._sender.begin()  # before there is anything to send
         self._rewriter = Rewriter(
             self.journal,
@@ -392,8 +394,7 @@ class Daemon:
         tasks.start_soon(_repeat, LOOK_AT_REMOTES, self._remotes.look, name="list of remotes")
         tasks.start_soon(self._search.run, name="search index")
         tasks.start_soon(self._notifier.run, name="notifications")
-        if self._sender is not None:
-            tasks.start_soon(self._sender.run, name="telemetry")
+        tasks.start_soon(self._sender.run, name="telemetry")
         if config.scrub_interval:
             tasks.start_soon(self._scrub, name="verification of the journal")
         if self._trace is not None:

@@ -99,6 +99,7 @@ def examine(
     if statistics is not None:
         yield record(statistics)
         yield web(statistics)
+        yield from collector(statistics)
         yield drift(statistics)
         yield stalls(statistics)
         yield from search_index(statistics)
@@ -145,6 +146,8 @@ class Finding(msgspec.Struct, frozen=True):
     """What to do, in one sentence; every note and problem has one."""
 
 
+LATE = 60_000
+"""Milliseconds after which a collector that has not got everything is reported."""
 RECENTLY = 7 * 86_400_000
 """Milliseconds for which it is reported what retention has removed."""
 
@@ -359,6 +362,28 @@ def web(statistics: dict[str, Any]) -> Finding:
     if reason := page.get("problem"):
         return problem("web", reason, "Programs with the daemon's token, and browsers that are logged in, go on.")
     return fine("web", f"the web page is at {page['url']}")
+
+
+def collector(statistics: dict[str, Any]) -> Iterator[Finding]:
+    """Check that the collector of OpenTelemetry takes what the daemon sends, and as fast as it comes."""
+    sending = statistics.get("telemetry")
+    if sending is None:
+        yield fine("otlp", "the daemon sends nothing to a collector")
+        return
+    url, waiting = sending["url"], counted(sending["behind"], "event waits", "events wait")
+    if reason := sending.get("problem"):
+        advice = (
+            "Start it, or correct `url` and `headers` in `[otlp]`, and send the daemon SIGHUP; what waits is sent then."
+        )
+        yield problem("otlp", f"the collector {url} does not take spans: {reason}; {waiting}", advice)
+    elif sending.get("behindMs", 0) > LATE:
+        text = f"the collector {url} falls behind: {waiting}, the first for {sending['behindMs'] // 1000} s"
+        yield note("otlp", text, "Look at its load. Nothing is lost by that, and nothing else waits for it.")
+    else:
+        yield fine("otlp", f"the collector {url} has got {counted(sending['sent'], 'span')} since the daemon started")
+    if refused := sending["refused"]:
+        text = f"the collector {url} has refused {counted(refused, 'span')} since the daemon started"
+        yield note("otlp", text, "They are not sent again; the daemon's log says why it refused them.")
 
 
 def damage(statistics: dict[str, Any]) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from functools import partial
 
-from tooltap.daemon.app import SHUTDOWN_GRACE, SHUTDOWN_TIMEOUT, Daemon
+from tooltap.daemon.app import RELOADED, SHUTDOWN_GRACE, SHUTDOWN_TIMEOUT, Daemon
 from tooltap.daemon.config import Config, ConfigError
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.server.server import report_failure
@@ -91,4 +91,4 @@ def _reload(daemon: Daemon, read: Callable[[], Config]) -> None:
     except ConfigError as error:
         _log.error("the configuration is unchanged", reason=str(error))
     else:
-        _log.info("configuration reloaded", takes_effect="tools and rewriting; the rest at the next start")
+        _log.info("configuration reloaded", takes_effect=f"{', '.join(RELOADED)}; the rest at the next start")

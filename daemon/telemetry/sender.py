@@ -67,12 +67,12 @@ class _Group(NamedTuple):
 
 
 class Sender:
-    """Sends spans. `headers`: of each request."""
+    """Sends spans, if the settings say where. `settings` can be replaced while it runs."""
 
-    def __init__(self, journal: Journal, settings: Telemetry, headers: dict[str, str]) -> None:
+    def __init__(self, journal: Journal, settings: Telemetry) -> None:
         self._journal = journal
         self._settings = settings
-        self._headers = headers
+        self._headers = settings.all_headers()
         self._sessions: OrderedDict[str, SessionSpans] = OrderedDict()
         self._host = socket.gethostname()
         self._begun = ""
@@ -80,14 +80,35 @@ class Sender:
         self._cursor = self._noted = 0
         self._sent = self._refused = 0
         self._problem = ""
+        self._caught_up = time.monotonic()
+        """When everything was sent, or sending began."""
+        self._sending = anyio.CancelScope()
+
+    @property
+    def settings(self) -> Telemetry:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: Telemetry) -> None:
+        """Send to another collector from now on, or with other content: all after the cursor, as after a restart."""
+        if settings != self._settings:
+            self._settings, self._headers = settings, settings.all_headers()
+            self._sending.cancel()
 
     def statistics(self) -> dict[str, Any]:
+        """Return the part `telemetry` of the reply to `stats`; empty if nothing is sent."""
+        if self._settings.url is None:
+            return {}
+        behind = max(0, self._journal.latest - self._cursor)
         return {
-            "url": self._settings.address,
-            "sent": self._sent,
-            "refused": self._refused,
-            "behind": max(0, self._journal.latest - self._cursor),
-            **({"problem": self._problem} if self._problem else {}),
+            "telemetry": {
+                "url": self._settings.address,
+                "sent": self._sent,
+                "refused": self._refused,
+                "behind": behind,
+                "behindMs": int((time.monotonic() - self._caught_up) * 1000) if behind else 0,
+                **({"problem": self._problem} if self._problem else {}),
+            }
         }
 
     async def begin(self) -> None:
@@ -101,7 +122,19 @@ class Sender:
         self._begun = journal
 
     async def run(self) -> None:
-        """Send until cancelled. After an error, events are read again, so what is known of their sessions is, too."""
+        """Send until cancelled, always as the settings say now."""
+        while True:
+            with self._sending:
+                if self._settings.url is None:
+                    await anyio.sleep_forever()
+                await self._send()
+            self._sending = anyio.CancelScope()
+            self._sessions.clear()
+            self._begun = self._problem = ""
+            self._caught_up = time.monotonic()
+
+    async def _send(self) -> None:
+        """After an error, events are read again, so what is known of their sessions is, too."""
         while True:
             try:
                 began = time.monotonic()
@@ -125,6 +158,7 @@ class Sender:
             await self.begin()
         latest = self._journal.latest
         if self._cursor >= latest:
+            self._caught_up = time.monotonic()
             return False
         wanted = Filter(kind=KINDS)
         events, reached = await self._journal.read(self._cursor, wanted, up_to=latest, max_bytes=READ)

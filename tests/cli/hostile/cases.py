@@ -343,6 +343,8 @@ def _doctor(world: World, new: Path) -> Iterator[Words]:
     yield from _daemons(world, "--timeout", 5)
     yield ("--json", "--socket", world.liar)
     yield ("--config", _config(new), "--socket", world.refusing)
+    with _sending(world) as socket:
+        yield ("--timeout", 5, "--socket", socket)
 
 
 def _install(world: World, new: Path) -> Iterator[Words]:

@@ -90,6 +90,15 @@ def reread(daemon: DaemonProcess) -> dict[str, Any]:
     return entry
 
 
+def test_log_says_which_tables_were_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "tooltap.toml"
+    file.write_text("")
+    with DaemonProcess(tmp_path, "--config", file).wait_ready() as daemon:
+        said = reread(daemon)["takes_effect"]
+
+    assert said == "answers, notify, otlp, prices, rewriting, tools, usage; the rest at the next start"
+
+
 def test_daemon_reloads_file_and_keeps_settings_if_invalid(tmp_path: Path) -> None:
     file = tmp_path / "tooltap.toml"
     file.write_text("tools.Bash.max_chars = 3\n")

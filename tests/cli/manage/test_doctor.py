@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -12,8 +13,8 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,15 +22,18 @@ import pytest
 
 from tests.cli.command import COMMAND, environment, here, sentence
 from tests.cli.screen import started
+from tests.daemon.events import commit, event
 from tests.daemon.lives import Lives
 from tests.daemon.running import Running, running
 from tests.daemon.taps.following import CLAUDE, CODEX
+from tests.daemon.web.browsing import until
 from tests.test_layout import ROOT
 from tooltap import __version__
-from tooltap.daemon.doctor import EXTRAS, drift, search_index, sessions, troubles
+from tooltap.daemon.doctor import EXTRAS, collector, drift, search_index, sessions, troubles
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.normalizers.catalog.registry import agents
+from tooltap.protocol.events import Turn
 
 WELCOME = {
     "op": "welcome",
@@ -139,6 +143,60 @@ def test_running_daemon_is_reported(home: Path, daemon: Running) -> None:
 def test_the_search_index_is_reported(index: dict[str, Any] | None, found: list[tuple[str, str]]) -> None:
     reported = list(search_index({"search": index}))
     assert [(one.level, one.text[: len(text)]) for one, (_, text) in zip(reported, found, strict=True)] == found
+
+
+URL = "http://127.0.0.1:4318/v1/traces"
+
+
+@pytest.mark.parametrize(
+    ("sending", "found"),
+    [
+        (None, [("ok", "the daemon sends nothing to a collector")]),
+        ({"sent": 2}, [("ok", f"the collector {URL} has got 2 spans since the daemon started")]),
+        (
+            {"behind": 1, "problem": "it answered 503"},
+            [("problem", f"the collector {URL} does not take spans: it answered 503; 1 event waits")],
+        ),
+        (
+            {"behind": 9, "behindMs": 61_500},
+            [("note", f"the collector {URL} falls behind: 9 events wait, the first for 61 s")],
+        ),
+        (
+            {"sent": 1, "refused": 1},
+            [
+                ("ok", f"the collector {URL} has got 1 span since the daemon started"),
+                ("note", f"the collector {URL} has refused 1 span since the daemon started"),
+            ],
+        ),
+    ],
+)
+def test_collector_is_reported(sending: dict[str, Any] | None, found: list[tuple[str, str]]) -> None:
+    counted = {"url": URL, "sent": 0, "refused": 0, "behind": 0, "behindMs": 0}
+    reported = list(collector({} if sending is None else {"telemetry": {**counted, **sending}}))
+
+    assert [(one.level, one.text) for one in reported] == found
+
+
+def test_unreachable_collector_is_a_problem(home: Path) -> None:
+    with bound() as port, running(home, otlp={"url": f"http://127.0.0.1:{port}"}) as daemon:
+        daemon.commit(commit(event(Turn, state="completed")))
+        until(lambda: "problem" in daemon.stats()["telemetry"], "the problem")
+        found = examined("--socket", daemon.path)
+
+    assert found.code == 1
+    [otlp] = found.findings["otlp"]
+    assert otlp.text == (
+        f"the collector http://127.0.0.1:{port}/v1/traces does not take spans: it cannot be reached: "
+        f"[Errno {errno.ECONNREFUSED}] {os.strerror(errno.ECONNREFUSED)}; 1 event waits"
+    )
+
+
+@contextmanager
+def bound() -> Iterator[int]:
+    """A port that nobody listens at, nor can."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
 
 
 def test_daemon_of_another_version_is_a_note(home: Path) -> None:

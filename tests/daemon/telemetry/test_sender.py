@@ -24,6 +24,7 @@ from tests.daemon.lives import Gone, Lives, Publisher, wait_for_ack
 from tests.daemon.publishing import tapped
 from tests.daemon.running import Running, running
 from tests.daemon.web.browsing import until
+from tooltap.daemon.config import load_config
 from tooltap.daemon.export.otlp_names import Name
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import SessionEvent, Turn, Usage
@@ -225,6 +226,43 @@ def test_ingest_does_not_wait_for_a_collector_that_never_answers(tmp_path: Path)
 
         assert time.monotonic() - before < 30
         assert daemon.stats()["telemetry"]["behind"] == 4 * 49
+
+
+def reload(daemon: Running, **otlp: Any) -> None:
+    """Apply the table `[otlp]` as SIGHUP does."""
+    daemon.call(lambda: daemon.daemon.apply(load_config(otlp=otlp)))
+
+
+def test_collector_that_is_changed_gets_what_the_one_before_has_not_taken(tmp_path: Path) -> None:
+    busy = Answer(503, {"Retry-After": "60"})
+    with collecting(Answer(), busy) as (old, first), collecting() as (new, sent), sending(tmp_path, old) as daemon:
+        daemon.commit(commit(*turn(1)))
+        until(lambda: daemon.stats()["telemetry"]["sent"] == 2, "the first turn")
+        daemon.commit(commit(*turn(2), base=1))
+        until(lambda: "problem" in daemon.stats()["telemetry"], "the second request")
+        reload(daemon, url=new, headers={"X-Team": "blue"})
+        spans = until_received(sent, 2)
+
+    assert {one.attributes.get(Name.CALL) for one in spans} == {None, "c2"}
+    assert (sent[0].headers["X-Team"], len(first)) == ("blue", 2)
+
+
+def test_sending_begins_and_ends_with_the_setting(tmp_path: Path) -> None:
+    with collecting() as (url, sent), running(tmp_path, **FAST) as daemon:
+        daemon.commit(commit(*turn(1)))
+        assert "telemetry" not in daemon.stats()
+        reload(daemon, url=url)
+        until(lambda: daemon.daemon._sender._begun, "the beginning")
+        daemon.commit(commit(*turn(2), base=1))
+        until_received(sent, 2)
+        until(lambda: daemon.stats()["telemetry"]["behind"] == 0, "the cursor")
+        reload(daemon)
+        assert "telemetry" not in daemon.stats()
+        daemon.commit(commit(*turn(3), base=2))
+        reload(daemon, url=url)
+        spans = until_received(sent, 4)
+
+    assert {one.attributes.get(Name.CALL) for one in spans} == {None, "c2", "c3"}
 
 
 def test_correction_is_sent_under_the_same_id(tmp_path: Path) -> None:
