@@ -76,7 +76,8 @@ class Reader:
         self._bytes = 0
         self._bodies: dict[str, tuple[str, bytearray]] = {}
         """Bodies of the next event: id -> type and bytes."""
-        self._latest = 0
+        self._latest: int | None = None
+        """The last `seq` of the remote when the connection began; None: it has not said a word yet."""
         self._touched: set[str] = set()
         """Streams with commits since the last frame `working`."""
 
@@ -115,10 +116,10 @@ class Reader:
             frame = _frames.decode(line)
         except msgspec.ValidationError:
             if not line.startswith(b'{"op":'):
-                raise BadRemoteError(_not_ours(line)) from None
+                raise BadRemoteError(self._not_ours(line)) from None
             return  # a newer release says more
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise BadRemoteError(_not_ours(line)) from None
+            raise BadRemoteError(self._not_ours(line)) from None
         match frame:
             case Subscribed():
                 await self._subscribed(frame)
@@ -133,6 +134,11 @@ class Reader:
                 await self._note_working({f"{self._name}/{one}" for one in streams})
             case ErrorFrame():
                 raise BadRemoteError(frame.message)
+
+    def _not_ours(self, line: bytes) -> str:
+        what = f"the remote has sent a line that is not tooltap's: {line[:80].decode(errors='replace')!r}"
+        is_first = self._latest is None
+        return f"{what}; the files with which a shell starts there must print nothing" if is_first else what
 
     async def _subscribed(self, frame: Subscribed) -> None:
         if _JOURNAL.fullmatch(frame.journal) is None:
@@ -303,7 +309,7 @@ class Reader:
         await self._commit_batch()
         if self._own.remote != self._place:
             await self._commit_place()
-        self.behind = max(self._latest - self._place.seq, 0)
+        self.behind = max((self._latest or 0) - self._place.seq, 0)
 
     async def _commit_place(self, *notices: Produced) -> None:
         self._own.remote = msgspec.structs.replace(self._place)
@@ -347,7 +353,3 @@ class Reader:
 
 def _too_long() -> BadRemoteError:
     return BadRemoteError(f"the remote has sent a line of more than {LINE_BYTES:,} bytes")
-
-
-def _not_ours(line: bytes) -> str:
-    return f"the remote has sent a line that is not tooltap's: {line[:80].decode(errors='replace')!r}"

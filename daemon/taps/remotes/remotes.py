@@ -38,6 +38,11 @@ LONGEST_PROBLEM = 300
 NOT_FOUND = 127
 """Exit code of a shell that does not find a program."""
 USAGE = 2
+ADVICE = {
+    "Host key verification failed": "log in once by hand, and confirm the key if it is the right one",
+    "Permission denied (": "ssh has to log in without a password, so set up a key",
+}
+"""What ssh says -> what to do."""
 
 _log = get_logger("remotes")
 
@@ -185,10 +190,15 @@ async def _end(process: Process) -> None:
 
 def _why(code: int | None, errors: str) -> str:
     """Return a sentence about a connection that has ended."""
-    said = [line for line in errors.splitlines() if line.strip()]
-    last = one_line(said[-1].removeprefix("tooltap: "), LONGEST_PROBLEM) if said else ""
+    lines = [line for line in errors.splitlines() if line.strip()]
+    last = one_line(lines[-1].removeprefix("tooltap: "), LONGEST_PROBLEM) if lines else ""
     if code == NOT_FOUND:
         return f"tooltap is not found there: {last or 'exit code 127'}"
     if code == USAGE and "No such command" in errors:
         return "the tooltap there is too old: it has no `tooltap remote send`"
+    for said, advice in ADVICE.items():
+        if said in last:
+            return f"{last.removesuffix('.')}: {advice}"
+    if not last and code is not None and code < 0:
+        return f"the command that connects was killed by {signal.Signals(-code).name}"
     return last or f"the connection has ended with exit code {code}"

@@ -21,6 +21,7 @@ MOST_REMOTES = 100
 LONGEST_HOST = 255
 SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "--")
 """The command that runs another one on a host; its words are followed by the host's name."""
+SCHEME = "ssh://"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
@@ -51,12 +52,19 @@ def checked(host: str, name: str | None, command: tuple[str, ...]) -> Remote:
     """Return the remote that the user has asked for. Raises `RemotesError`."""
     if not host or len(host) > LONGEST_HOST or host.startswith("-") or not host.isprintable() or " " in host:
         raise RemotesError(f"{host[:LONGEST_HOST]!r} is not the name of a host")
-    chosen = host.rpartition("@")[2] if name is None else name
+    chosen = _machine(host) if name is None else name
     if _NAME.fullmatch(chosen) is None:
         letters = "use letters, digits, `.`, `_` and `-`, at most 40"
         advice = letters if name is not None else "choose another one with --name"
         raise RemotesError(f"{chosen!r} cannot be the name of a remote: {advice}")
     return Remote(chosen, host, command)
+
+
+def _machine(host: str) -> str:
+    """Return the name of the machine in `USER@HOST` or `ssh://USER@HOST:PORT`."""
+    address = host.removeprefix(SCHEME)
+    machine = address.rpartition("@")[2]
+    return machine if address == host else machine.partition("/")[0].partition(":")[0]
 
 
 def file_of(journal: Place) -> Path:

@@ -218,10 +218,11 @@ def test_state_of_each_remote_is_in_the_statistics(tmp_path: Path) -> None:
         (("no-such-program",), "no-such-program cannot be started: No such file or directory"),
         (("sh", "-c", "nowhere-installed"), "tooltap is not found there: "),
         (("sh", "-c", "echo \"tooltap: No such command 'remote'\" >&2; exit 2"), "the tooltap there is too old"),
+        (("sh", "-c", "kill -9 $$"), "the command that connects was killed by SIGKILL"),
         (("sh", "-c", "exit 7"), "the connection has ended with exit code 7"),
         (("echo", "Welcome to Debian"), "the remote has sent a line that is not tooltap's: 'Welcome to Debian"),
     ],
-    ids=["no-ssh", "no-tooltap", "old-tooltap", "silent-end", "greeting"],
+    ids=["no-ssh", "no-tooltap", "old-tooltap", "killed", "silent-end", "greeting"],
 )
 def test_why_there_is_no_connection_is_one_sentence(tmp_path: Path, command: tuple[str, ...], problem: str) -> None:
     with running(tmp_path) as daemon:
