@@ -20,6 +20,7 @@ from tests.attacks.other_user import BECOME, NOBODY, PYTHON_FOR_ALL, needs_anoth
 from tests.cli.tap.spooling import until
 from tests.daemon.events import commit, message
 from tests.daemon.lives import Lives
+from tests.daemon.nats_server import NatsServer
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Running, Wire, running
 from tooltap.daemon.taps.remotes.settings import Remote, RemotesError, checked, file_of, load, store
@@ -116,6 +117,43 @@ def test_each_event_is_here_once_although_it_is_killed(tmp_path: Path, killed: s
     assert len(sent) >= 3 * LINES
     assert [plain(one, "box/") for one in found] == [plain(one, "") for one in sent]
     assert {one["host"] for one in found} == {"box"}
+
+
+@pytest.mark.parametrize("killed", ["here", "there", "server"])
+def test_each_event_is_here_once_in_journals_on_nats(tmp_path: Path, killed: str) -> None:
+    folders = [tmp_path / name for name in ("here", "there", "server", "data")]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        NatsServer(folders[2]) as server,
+        Lives(folders[0], journal=f"{server.url}/here", **FAST) as here,
+        Lives(folders[1], journal=f"{server.url}/there") as there,
+    ):
+        here.seen, there.seen = [], []
+        here.environment = {"XDG_DATA_HOME": str(folders[3])}
+        listed = (Remote("box", "box", program(there.settings["socket"], tmp_path / "pid")),)
+        store(folders[3] / "tooltap" / "remotes.json", listed)
+        here.start()
+        there.start()
+        publish(there, LINES)
+        until_more(here, 0)  # it is in the middle of them
+        if killed == "server":
+            server.kill()
+            server.start()
+        else:
+            lives = here if killed == "here" else there
+            lives.kill()
+            lives.wait()
+            lives.start()
+        publish(there, 2 * LINES)
+        with there.connect() as wire:
+            sent = journaled(wire)
+        until(lambda: count(here.settings["socket"]) >= len(sent))
+        with here.connect() as wire:
+            found = journaled(wire)
+
+    assert len(sent) >= 2 * LINES
+    assert [plain(one, "box/") for one in found] == [plain(one, "") for one in sent]
 
 
 @contextmanager

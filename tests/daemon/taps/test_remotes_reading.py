@@ -10,7 +10,8 @@ import orjson
 import pytest
 
 from tests.daemon.events import call, commit, event, message, result
-from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.journal.interface import Journal, StreamConflictError
+from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.open import open_journal
 from tooltap.daemon.taps.remotes.reading import LINE_BYTES, BadRemoteError, Reader
 from tooltap.normalizers.core.items import Produced
@@ -21,9 +22,10 @@ pytestmark = pytest.mark.anyio
 LIVE = b'{"op":"live","seq":1}\n'
 
 
-@pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
-    journal = await open_journal(tmp_path / "journal.db", "process")
+@pytest.fixture(params=["sqlite", "nats"])
+async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
+    place = request.getfixturevalue("nats_place") if request.param == "nats" else tmp_path / "journal.db"
+    journal = await open_journal(place, "process")
     yield journal
     await journal.close()
 
@@ -255,3 +257,22 @@ async def test_remote_cannot_write_into_a_stream_of_this_machine(journal: Journa
         await read(journal, subscribed(), numbered(message("theirs")))
 
     assert await texts(journal) == ["mine"]
+
+
+async def test_two_daemons_with_one_journal_read_each_event_once(nats_place: NatsPlace) -> None:
+    journals = [await open_journal(nats_place, "process") for _ in range(2)]
+    readers = [Reader(one, "box", masks=False) for one in journals]
+    try:
+        for reader in readers:
+            await reader.open()
+        await readers[0].feed(subscribed() + numbered(*lines_of(3)))
+        with pytest.raises(StreamConflictError):
+            await readers[1].feed(subscribed() + numbered(*lines_of(3)))
+        after = await read(journals[1], subscribed(), numbered(*lines_of(4)))  # it is connected again
+        found = await texts(journals[1])
+    finally:
+        for one in journals:
+            await one.close()
+
+    assert after == "j1:3"
+    assert found == ["s 1", "s 2", "s 3", "s 4"]
