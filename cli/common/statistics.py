@@ -158,7 +158,7 @@ def _spools(spools: dict[str, Any]) -> Iterator[str]:
     held = f", {quarantined['files']} damaged ones in {quarantined['directory']}" if quarantined["files"] else ""
     yield f"spools: {spools['waiting']} waiting, {spools['drained']} drained{held}"
     for unread in quarantined.get("unread", ()):
-        yield "  " + short(f"{unread}: no part of it can be read; its lines are lost", MAX_SPOOL)
+        yield "  " + short(f"{unread}: its header cannot be read: none of its lines is in a journal", MAX_SPOOL)
     for one in spools.get("perSpool", ()):
         problem = f": {one['problem']}" if "problem" in one else ""
         where = f" ({one['socket']})" if "socket" in one else ""

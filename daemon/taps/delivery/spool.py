@@ -392,7 +392,7 @@ def _rest(record: Record, lines: int) -> bytes:
     return encode_lost(lines, lost.bytes, lost.reason)
 
 
-UNREAD = "no header can be read, so that none of its lines is in a journal"
+UNREAD = "none of its lines is in a journal"
 
 
 class QuarantineLimits(NamedTuple):

@@ -117,7 +117,7 @@ def test_spool_whose_lines_are_lost_is_named(place: Place) -> None:
         until(lambda: sorted(statistics(place)["quarantined"]["unread"]) == ["one.spool", "other.spool"])
         assert statistics(place)["quarantined"]["files"] == 2
         printed = tooltap("stats", "--socket", place.socket).stdout.decode()
-        assert "  one.spool: no part of it can be read; its lines are lost\n" in printed
+        assert "  one.spool: its header cannot be read: none of its lines is in a journal\n" in printed
 
     [(level, text, advice)] = found(place)
     assert (level, text.partition(": ")[0]) == (
@@ -126,3 +126,28 @@ def test_spool_whose_lines_are_lost_is_named(place: Place) -> None:
     )
     assert sorted(text.partition(": ")[2].split(", ")) == ["one.spool", "other.spool"]
     assert advice.startswith("Their lines are in no journal")
+
+
+def test_spool_without_a_header_is_named_by_the_log_stats_and_doctor(place: Place) -> None:
+    """Its records are intact, and are kept; a spool beside it is taken in."""
+    place.run(*prints(10))
+    [spool] = place.spools
+    content = spool.read_bytes().replace(b"tooltap-spool-", b"tooltap-\0pool-")
+    spool.write_bytes(content)
+    place.run(*prints(5))
+    folder = spool.parent / "quarantined"
+    with place.serving() as daemon:
+        while b"quarantine" not in (logged := daemon.process.log_line()):
+            assert logged, "the daemon has ended"
+        daemon.wait_until_ended(1)
+        assert list(daemon.journal().values()) == [list(range(5))]
+        printed = tooltap("stats", "--socket", place.socket).stdout.decode()
+        [(level, text, advice)] = found(place)
+
+    assert b"its header cannot be read: none of its lines is in a journal" in logged
+    assert str(folder / spool.name).encode() in logged
+    assert f"  {spool.name}: its header cannot be read: none of its lines is in a journal\n" in printed
+    size = len(content) / 2**20
+    assert (level, text) == ("problem", f"1 spool ({size:.1f} MiB) in {folder} cannot be read: {spool.name}")
+    assert advice.startswith("Their lines are in no journal")
+    assert (folder / spool.name).read_bytes() == content
