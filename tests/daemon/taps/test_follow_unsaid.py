@@ -158,6 +158,45 @@ def test_daemon_that_is_killed_reports_the_call_once(tmp_path: Path, failpoint: 
     assert about_calls(events) == [("tool-call", "running"), ("tool-result", "failed")]
 
 
+@pytest.mark.parametrize(
+    ("made", "characters", "kept"),
+    [pytest.param(66, 10, 64, id="64 calls"), pytest.param(7, 60_000, 3, id="256 KiB of calls")],
+)
+def test_latest_calls_wait_for_the_end_of_the_tap(tmp_path: Path, made: int, characters: int, kept: int) -> None:
+    """The events of a call have 5 kB besides its text, so that four of the long ones are too large."""
+    with Follower(tmp_path, grace=0.5, tolerance=0.5) as follower:
+        with follower.connect() as wire:
+            publish(wire, "run-1", UNTIL_CALL)
+            append(follower.session, moved_to_now([*FILE[:CALL], *calls(made, "x" * characters)]))
+            follower.read(follower.session, CALL + 2 * made)
+            end(wire)
+        events = settled(follower, 2 * kept)
+
+    results = {event["callId"]: event for event in events if event["kind"] == "tool-result"}
+    assert list(results) == [f"call-{number}" for number in range(made - kept, made)]
+    assert [event["callId"] for event in events if event["kind"] == "tool-call"] == list(results)
+    assert all("x" * characters in event["output"]["stdout"] for event in results.values())
+
+
+def calls(count: int, printed: str) -> list[bytes]:
+    """Return lines of the file for this many calls, each followed by its result, which has this text."""
+    call, result = json.loads(FILE[CALL]), json.loads(FILE[RESULT])
+    own = {
+        "call": call["message"]["content"][0]["id"],
+        "message": call["message"]["id"],
+        "request": call["requestId"],
+        "line": call["uuid"],
+        "answer": result["uuid"],
+    }
+    lines = []
+    for number in range(count):
+        for line in (FILE[CALL], FILE[RESULT].replace(b"boom", printed.encode())):
+            for name, one in own.items():
+                line = line.replace(one.encode(), f"{name}-{number}".encode())
+            lines.append(line)
+    return lines
+
+
 def end(wire: Any) -> None:
     wire.send("end")
     wire.until("done")
