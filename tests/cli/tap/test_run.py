@@ -15,7 +15,7 @@ import pytest
 
 from tests.cli.command import CLAUDE, here, sentence, serving, start, tooltap
 from tests.daemon.constants import VARIABLE
-from tests.daemon.running import Running
+from tests.daemon.running import Running, running
 from tests.daemon.taps.following import FIXTURES
 
 LINE = b'{"type":"nonsense"}\n'
@@ -53,6 +53,30 @@ def test_binary_output_passes_unchanged(daemon: Running) -> None:
 
     assert finished.stdout == data
     assert tapped(daemon)[0]["lines"] == 2_001
+
+
+def test_length_and_nesting_of_a_line_are_bounded(tmp_path: Path) -> None:
+    """Each line passes unchanged; one that is beyond a bound of the daemon is named, and costs only itself."""
+
+    def line(length: int, depth: int) -> bytes:
+        nested = "[" * (depth - 1) + "]" * (depth - 1)
+        begun = f'{{"type":"nonsense","nested":{nested or 0},"text":"'
+        return f'{begun}{"x" * (length - len(begun) - 2)}"}}\n'.encode()
+
+    lines = line(1_000, 1) + line(1_001, 1) + line(1_000, 20) + line(200, 21) + line(1_000, 20)
+    with running(tmp_path, stream={"line_bytes": 1_000, "depth": 20}) as daemon:
+        passed = tooltap("run", "--socket", daemon.path, "--dialect", "claude-stream", "--", "cat", stdin=lines)
+        read = here("tail", "--socket", daemon.path, "--no-follow", "--after", "start", "--mode", "json")
+
+    assert (passed.returncode, passed.stdout) == (0, lines)
+    events = [json.loads(one) for one in read.stdout.splitlines()]
+    assert [(one["line"], one["reason"], one["bytes"]) for one in events if one["kind"] == "unparsed"] == [
+        (1, "unknown-type", 1_000),
+        (2, "too-long", 1_001),
+        (3, "unknown-type", 1_000),
+        (4, "too-deep", 200),
+        (5, "unknown-type", 1_000),
+    ]
 
 
 def test_stream_options_reach_the_daemon(daemon: Running) -> None:
