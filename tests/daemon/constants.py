@@ -50,6 +50,7 @@ CONSTANTS = {
     "stall": ("tooltap.daemon.taps.delivery.tap",),
     "streams_listed": (APP,),
     "subscriber_bytes": (SERVER, FEED),
+    "surveyed_first": ("tooltap.daemon.journal.sqlite.journal",),
     "sync": ("tooltap.daemon.taps.delivery.spool",),
     "webhook_pauses": (NOTIFIER,),
     "nats.check_period": ("tooltap.daemon.journal.nats.journal",),
