@@ -105,13 +105,15 @@ _PROMPT = Prompt(
         "-p --print --verbose --include-partial-messages --include-hook-events --dangerously-skip-permissions"
         " --allow-dangerously-skip-permissions -c --continue --fork-session --strict-mcp-config --ide"
         " --mcp-debug --no-session-persistence --disable-slash-commands --replay-user-messages --bare --brief"
-        " --chrome --no-chrome --exclude-dynamic-system-prompt-sections"
+        " --chrome --no-chrome --exclude-dynamic-system-prompt-sections --forward-subagent-text --restricted"
+        " --safe-mode --ax-screen-reader"
     ),
     valued=(
         "--output-format --model --fallback-model --max-turns --max-budget-usd --permission-mode --settings"
         " --effort --permission-prompt-tool --append-system-prompt --append-system-prompt-file --system-prompt"
         " -r --resume -n --system-prompt-file --session-id --setting-sources --agent --agents --json-schema"
         " --max-thinking-tokens --plugin-dir --debug-file -d --debug --from-pr -w --worktree --name"
+        " --autocompact --permission-prompts --plugin-url --system-prompt-snapshot"
     ),
     several=(
         "--allowedTools --allowed-tools --disallowedTools --disallowed-tools --tools --add-dir --mcp-config"

@@ -89,7 +89,7 @@ DIALECTS = (
 _PROMPT = Prompt(
     words="all",
     after=("run",),
-    flags="-c --continue --share --fork --thinking --print-logs --dangerously-skip-permissions --auto",
+    flags="-c --continue --share --fork --thinking --print-logs --dangerously-skip-permissions --auto --pure",
     valued=(
         "--format -s --session -m --model --agent --title --attach --port --variant --dir -p --password -u"
         " --username --log-level"
