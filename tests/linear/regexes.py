@@ -66,6 +66,7 @@ OF_TABLES: dict[str, tuple[str, ...]] = {
     "normalizers/dialects/qwen/__init__.py": ("fullmatch",),
     "normalizers/dialects/vibe/__init__.py": ("fullmatch",),
     "normalizers/dialects/vscode/__init__.py": ("fullmatch",),
+    "normalizers/dialects/zed/__init__.py": ("fullmatch",),
     "normalizers/dialects/kimi/answers.py": ("match",),
     "normalizers/tools/outcome.py": ("match",),
     "traces/recording/redact.py": ("sub", "findall"),
