@@ -381,6 +381,9 @@ def collector(statistics: dict[str, Any]) -> Iterator[Finding]:
         yield note("otlp", text, "Look at its load. Nothing is lost by that, and nothing else waits for it.")
     else:
         yield fine("otlp", f"the collector {url} has got {counted(sending['sent'], 'span')} since the daemon started")
+    if reason := sending.get("metricsProblem"):
+        text = f"the collector {url} takes no metrics: {reason}"
+        yield note("otlp", text, "If it takes only spans, set `metrics_interval = 0` in `[otlp]`, and send SIGHUP.")
     if refused := sending["refused"]:
         text = f"the collector {url} has refused {counted(refused, 'span')} since the daemon started"
         yield note("otlp", text, "They are not sent again; the daemon's log says why it refused them.")

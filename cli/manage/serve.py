@@ -72,7 +72,7 @@ POLL = 0.02
 @click.option(
     "--otlp",
     metavar="URL",
-    help="Send turns, calls and requests as spans of OpenTelemetry, to an address for OTLP over HTTP.",
+    help="Send turns, calls and requests as spans of OpenTelemetry, and metrics, to an address for OTLP over HTTP.",
 )
 @click.option("--otlp-content", is_flag=True, help="Send texts, and arguments and results of calls, with --otlp too.")
 @click.option("--allow-remote", is_flag=True, help="Allow a HOST for --web that other machines can reach.")

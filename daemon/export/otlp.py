@@ -18,7 +18,7 @@ from typing import IO, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from tooltap import __version__
-from tooltap.daemon.export.otlp_names import CONVENTIONS, Name, provider_of
+from tooltap.daemon.export.otlp_names import CONTENT, CONVENTIONS, Name, provider_of
 from tooltap.daemon.export.source import Bodies, ExportedBody, MissingRange
 from tooltap.daemon.export.values import content_of, payload_of
 from tooltap.daemon.sessions.listing import folder_name
@@ -49,6 +49,15 @@ PER_LINE = 500
 IN_MEMORY = 8 * 1024 * 1024
 """Bytes of spans that are kept in memory until the file is written; more are kept on disk."""
 
+TOKENS = {
+    Name.INPUT_TOKENS: "input_tokens",
+    Name.OUTPUT_TOKENS: "output_tokens",
+    Name.CACHE_READ_TOKENS: "cache_read_tokens",
+    Name.CACHE_WRITE_TOKENS: "cache_write_tokens",
+    Name.REASONING_TOKENS: "reasoning_tokens",
+}
+"""Attribute -> field of a usage event."""
+
 INTERNAL, CLIENT = 1, 3
 """Kinds of spans, as OTLP numbers them."""
 FAILED = {"code": 2}
@@ -65,6 +74,11 @@ class Span(NamedTuple):
     """16 hexadecimal digits."""
     value: dict[str, Any]
     """The span as OTLP has it in JSON."""
+    attributes: Attributes
+    seconds: float
+    """How long it took."""
+    before: Attributes | None
+    """The attributes of its former version; None if it has ended now."""
 
 
 class _Link(NamedTuple):
@@ -85,6 +99,8 @@ class _Open:
         self.began = began
         """Milliseconds since the epoch."""
         self.is_over = False
+        self.stated: Attributes | None = None
+        """Attributes of the latest version of its span."""
 
 
 class _Turn(_Open):
@@ -95,6 +111,8 @@ class _Turn(_Open):
         self.usage: dict[str, Usage] = {}
         """Id of each event that states what the turn as a whole has used -> the event."""
         self.has_requests = False
+        self.has_costs = False
+        """Whether a request of it states a cost."""
         self.said: dict[Name, list[dict[str, Any]]] = {}
         self.length = 0
 
@@ -229,6 +247,7 @@ class SessionSpans:
         self._running = {**earlier._running, **self._running}
         self._requests = {**earlier._requests, **self._requests}
         self._models = {**earlier._models, **self._models}
+        self._corrected = OrderedDict({**earlier._corrected, **self._corrected})
         self._resource = {**earlier._resource, **self._resource}
 
     # -- sessions and turns ---------------------------------------------------------------------------------------
@@ -311,9 +330,10 @@ class SessionSpans:
                 reason = ended.reason or ""
                 error = reason if 0 < len(reason) <= SHORT_REASON else ended.state
         if not turn.has_requests:
-            attributes[Name.INPUT_TOKENS] = _sum(one.input_tokens for one in usage)
-            attributes[Name.OUTPUT_TOKENS] = _sum(one.output_tokens for one in usage)
-        attributes[Name.COST] = _sum(map(_cost, usage))
+            for name, field in TOKENS.items():
+                attributes[name] = _sum(getattr(one, field) for one in usage)
+        if not turn.has_costs:
+            attributes[Name.COST] = _sum(map(_cost, usage))
         for name, messages in turn.said.items():
             attributes[name] = self._json(messages)
         return self._span("invoke_agent", agent, INTERNAL, turn, end, attributes, error)
@@ -380,6 +400,7 @@ class SessionSpans:
             parent = self._around(event)
             if (turn := self._turn_of(event)) is not None:
                 turn.has_requests = True
+                turn.has_costs = turn.has_costs or _cost(event) is not None
             trace = _trace_outside(event) if parent is None else parent.trace
             request = _Open(event, _Link(trace, _id("chat", event)), parent, self._requests_of(event).end(end))
             request.is_over = True
@@ -390,11 +411,7 @@ class SessionSpans:
             Name.PROVIDER: provider_of(model, event.provider),
             Name.MODEL: model,
             Name.RESPONSE_MODEL: event.model,
-            Name.INPUT_TOKENS: event.input_tokens,
-            Name.OUTPUT_TOKENS: event.output_tokens,
-            Name.CACHE_READ_TOKENS: event.cache_read_tokens,
-            Name.CACHE_WRITE_TOKENS: event.cache_write_tokens,
-            Name.REASONING_TOKENS: event.reasoning_tokens,
+            **{name: getattr(event, field) for name, field in TOKENS.items()},
             Name.COST: _cost(event),
             Name.SUBAGENT: event.agent,
         }
@@ -450,7 +467,10 @@ class SessionSpans:
         }
         if error is not None:
             value["status"] = FAILED
-        return Span(opened.link.span, value)
+        before = opened.stated
+        opened.stated = {name: one for name, one in attributes.items() if name not in CONTENT}
+        seconds = max(0, end - opened.began) / 1_000
+        return Span(opened.link.span, value, {**opened.stated, Name.ERROR: error}, seconds, before)
 
 
 def attribute_list(attributes: Mapping[Name, Any]) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
-"""Names of spans' attributes: those of the OpenTelemetry GenAI conventions, in the version below, and our own.
+"""Names of metrics, and of the attributes of spans and metrics: those of the OpenTelemetry GenAI conventions, in the
+version below, and our own.
 
 The conventions are in development (https://github.com/open-telemetry/semantic-conventions-genai): a new version may
-rename them, and is taken here, and in the table of `docs/how-to/opentelemetry.md`.
+rename them, and is taken here, and in the tables of `docs/how-to/opentelemetry.md`.
 """
 
 from __future__ import annotations
@@ -51,6 +52,25 @@ class Name(StrEnum):
     NOTES = "tooltap.notes"
 
     VERSION_OF_NAMES = "tooltap.conventions"
+
+    MODALITY = "gen_ai.token.modality"
+    OVERFLOW = "otel.metric.overflow"
+
+
+class Metric(StrEnum):
+    """Names of metrics, in the order in which the documentation lists them."""
+
+    INPUT_TOKENS = "gen_ai.client.inference.usage.input_tokens"
+    OUTPUT_TOKENS = "gen_ai.client.inference.usage.output_tokens"
+    CACHE_READ_TOKENS = "gen_ai.client.inference.usage.cache_read.input_tokens"
+    CACHE_WRITE_TOKENS = "gen_ai.client.inference.usage.cache_write.input_tokens"
+    REASONING_TOKENS = "gen_ai.client.inference.usage.reasoning.output_tokens"
+    COST = "tooltap.cost"
+    REQUEST_DURATION = "gen_ai.client.inference.duration"
+    TURN_DURATION = "gen_ai.invoke_agent.duration"
+    CALL_DURATION = "gen_ai.execute_tool.duration"
+    WAITING_SESSIONS = "tooltap.waiting.sessions"
+    WAITING_QUESTIONS = "tooltap.waiting.questions"
 
 
 CONTENT = frozenset((Name.INPUT_MESSAGES, Name.OUTPUT_MESSAGES, Name.ARGUMENTS, Name.RESULT))

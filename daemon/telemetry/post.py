@@ -35,6 +35,8 @@ class Answer(NamedTuple):
     """Whether it is to be sent again."""
     pause: float | None = None
     """Seconds to wait before that, if the collector says so."""
+    code: int | None = None
+    """The status of an answer that is a refusal."""
     rejected: int = 0
     """Spans or data points that it has not taken, of a request that it has."""
 
@@ -119,7 +121,7 @@ def post(address: str, body: bytes, headers: Mapping[str, str], timeout: float) 
         except urllib.error.HTTPError as error:
             with error:
                 pause = _seconds(error.headers.get("Retry-After"))
-            return Answer(f"it answered {error.code}", is_again=error.code in AGAIN, pause=pause)
+            return Answer(f"it answered {error.code}", is_again=error.code in AGAIN, pause=pause, code=error.code)
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", error)
             if not deadline.has_passed and not isinstance(reason, TimeoutError):

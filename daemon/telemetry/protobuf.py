@@ -1,6 +1,7 @@
-"""Encodes spans as the Protobuf message `ExportTraceServiceRequest` of OTLP, and reads the answer.
+"""Encodes spans and metrics as the Protobuf messages `ExportTraceServiceRequest` and `ExportMetricsServiceRequest` of
+OTLP, and reads the answers.
 
-Some collectors take nothing else over HTTP (Phoenix 20). The few messages that spans need are encoded here, from what
+Some collectors take nothing else over HTTP (Phoenix 20). The few messages that these need are encoded here, from what
 they are in JSON, so that no package for Protobuf has to be installed. The numbers of the fields are those of
 `opentelemetry/proto` 1.10.
 """
@@ -8,30 +9,42 @@ they are in JSON, so that no package for Protobuf has to be installed. The numbe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types."""
 
 
-def encode_request(
-    groups: Iterable[tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]], scope: Mapping[str, Any]
-) -> bytes:
-    """Return a request. `groups`: the attributes of each resource, and its spans, as OTLP has them in JSON."""
+Groups: TypeAlias = Iterable[tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]]
+"""The attributes of each resource, and its spans or metrics, as OTLP has them in JSON."""
+
+
+def encode_request(groups: Groups, scope: Mapping[str, Any]) -> bytes:
+    """Return a request with spans."""
+    return _request(groups, scope, _span)
+
+
+def encode_metrics(groups: Groups, scope: Mapping[str, Any]) -> bytes:
+    """Return a request with metrics."""
+    return _request(groups, scope, _metric)
+
+
+def _request(groups: Groups, scope: Mapping[str, Any], encode: Callable[[Mapping[str, Any]], bytes]) -> bytes:
     named = _text(1, scope["name"]) + _text(2, scope["version"]) + _attributes(3, scope["attributes"])
     return b"".join(
         _field(
             1,
             _field(1, _attributes(1, resource))
-            + _field(2, _field(1, named) + b"".join(_field(2, _span(one)) for one in spans)),
+            + _field(2, _field(1, named) + b"".join(_field(2, encode(one)) for one in sent)),
         )
-        for resource, spans in groups
+        for resource, sent in groups
     )
 
 
 def rejected(answer: bytes) -> int:
-    """Return how many spans an answer says were rejected (`partial_success`). What is no such message rejects none."""
+    """Return how many spans or data points an answer says were rejected (`partial_success`); if it is no such message,
+    none."""
     try:
         for number, value in _fields(answer):
             if number == 1 and isinstance(value, bytes):
@@ -56,6 +69,46 @@ def _span(span: Mapping[str, Any]) -> bytes:
     if "status" in span:
         parts.append(_field(15, _number(3, span["status"]["code"])))
     return b"".join(parts)
+
+
+def _metric(metric: Mapping[str, Any]) -> bytes:
+    named = _text(1, metric["name"]) + _text(3, metric["unit"])
+    if (gauge := metric.get("gauge")) is not None:
+        return named + _field(5, b"".join(_field(1, _number_point(one)) for one in gauge["dataPoints"]))
+    if (total := metric.get("sum")) is not None:
+        points = b"".join(_field(1, _number_point(one)) for one in total["dataPoints"])
+        is_monotonic = _number(3, int(total["isMonotonic"]))
+        return named + _field(7, points + _number(2, total["aggregationTemporality"]) + is_monotonic)
+    histogram = metric["histogram"]
+    points = b"".join(_field(1, _histogram_point(one)) for one in histogram["dataPoints"])
+    return named + _field(9, points + _number(2, histogram["aggregationTemporality"]))
+
+
+def _number_point(point: Mapping[str, Any]) -> bytes:
+    value = (
+        _fixed(6, struct.pack("<q", int(point["asInt"])))
+        if "asInt" in point
+        else _fixed(4, struct.pack("<d", point["asDouble"]))
+    )
+    return _times(point) + value + _attributes(7, point["attributes"])
+
+
+def _histogram_point(point: Mapping[str, Any]) -> bytes:
+    counts, bounds = list(map(int, point["bucketCounts"])), point["explicitBounds"]
+    return (
+        _times(point)
+        + _fixed(4, struct.pack("<Q", int(point["count"])))
+        + _fixed(5, struct.pack("<d", point["sum"]))
+        + _field(6, struct.pack(f"<{len(counts)}Q", *counts))
+        + _field(7, struct.pack(f"<{len(bounds)}d", *bounds))
+        + _attributes(9, point["attributes"])
+    )
+
+
+def _times(point: Mapping[str, Any]) -> bytes:
+    began = point.get("startTimeUnixNano")
+    started = b"" if began is None else _fixed(2, struct.pack("<Q", int(began)))
+    return started + _fixed(3, struct.pack("<Q", int(point["timeUnixNano"])))
 
 
 def _attributes(number: int, attributes: Iterable[Mapping[str, Any]]) -> bytes:

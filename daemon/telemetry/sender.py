@@ -1,4 +1,5 @@
-"""Sends the spans of turns, calls and requests to a collector as they end: OTLP over HTTP, as Protobuf.
+"""Sends the spans of turns, calls and requests to a collector as they end, and metrics of them from time to time: OTLP
+over HTTP, as Protobuf.
 
 It reads the journal behind a cursor, which is stored in the journal after the collector has taken the spans before it.
 So what a daemon that is killed has not sent is sent by the next one, and what it had sent and not noted is sent again,
@@ -23,10 +24,13 @@ from tooltap.daemon.export.otlp import SessionSpans, Span, attribute_list, scope
 from tooltap.daemon.export.otlp_names import Name
 from tooltap.daemon.export.redaction import masked_event
 from tooltap.daemon.journal.interface import Journal, JournalError, StoredEvent
-from tooltap.daemon.sessions.listing import SessionFilter
+from tooltap.daemon.sessions.listing import RUNNING, SessionFilter
+from tooltap.daemon.sessions.waiting import find_waiting
+from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
-from tooltap.daemon.telemetry.protobuf import encode_request
+from tooltap.daemon.telemetry.metrics import Metrics, Sums, Waits, count_of_points, groups_of
+from tooltap.daemon.telemetry.protobuf import encode_metrics, encode_request
 from tooltap.daemon.telemetry.settings import Telemetry
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import AnyEvent, SessionEvent
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
     from tooltap.daemon.telemetry.post import Answer
 
 NOTE = "telemetry"
-"""Name of the note with the cursor."""
+"""Name of the note with the cursor and the sums."""
 KINDS = ("session", "turn", "message", "reasoning", "tool-call", "tool-update", "tool-result", "usage")
 """Events of which spans are made."""
 LOOK_PERIOD = 1.0
@@ -48,6 +52,10 @@ READ = 262_144
 """Bytes of events that are read at a time."""
 MOST_SESSIONS = 64
 """Sessions of which it is known what has begun; that of others is read again from the journal."""
+NO_METRICS = frozenset((404, 405, 501))
+"""Answers of a collector that takes no metrics: it gets none until the daemon is started again, or SIGHUP."""
+MOST_SESSIONS_WAITING = 1_000
+"""Sessions that run or wait, among which those that wait are counted."""
 MOST_SPANS = 500
 """Spans in a request."""
 NOTED_EVERY = 10_000
@@ -57,6 +65,14 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 IN_NO_SPAN = "an event is in no span"
 
 _log = get_logger("telemetry")
+
+
+class Noted(msgspec.Struct):
+    """What is stored in the journal."""
+
+    cursor: int
+    sums: Sums
+    """Of all before the cursor, since sending began."""
 
 
 class _Group(NamedTuple):
@@ -78,8 +94,11 @@ class Sender:
         self._begun = ""
         """Id of the journal in which the cursor is."""
         self._cursor = self._noted = 0
-        self._sent = self._refused = 0
-        self._problem = ""
+        self._metrics = Metrics(Sums(0))
+        self._stored = b""
+        """The stored note."""
+        self._sent = self._refused = self._points = 0
+        self._problem = self._problem_of_metrics = ""
         self._caught_up = time.monotonic()
         """When everything was sent, or sending began."""
         self._sending = anyio.CancelScope()
@@ -107,7 +126,9 @@ class Sender:
                 "refused": self._refused,
                 "behind": behind,
                 "behindMs": int((time.monotonic() - self._caught_up) * 1000) if behind else 0,
+                "pointsSent": self._points,
                 **({"problem": self._problem} if self._problem else {}),
+                **({"metricsProblem": self._problem_of_metrics} if self._problem_of_metrics else {}),
             }
         }
 
@@ -116,9 +137,14 @@ class Sender:
         journal = self._journal.id
         note = await self._journal.load_note(NOTE)
         latest = self._journal.latest
-        self._cursor = self._noted = latest if note is None else min(msgspec.json.decode(note, type=int), latest)
-        if note is None:
+        stored = None if note is None else msgspec.json.decode(note, type=int | Noted)
+        if isinstance(stored, Noted):
+            self._cursor, self._metrics, self._stored = min(stored.cursor, latest), Metrics(stored.sums), note or b""
+        else:
+            self._cursor = latest if stored is None else min(stored, latest)
+            self._metrics = Metrics(Sums(wall_clock()))
             await self._store()
+        self._noted = self._cursor
         self._begun = journal
 
     async def run(self) -> None:
@@ -127,10 +153,13 @@ class Sender:
             with self._sending:
                 if self._settings.url is None:
                     await anyio.sleep_forever()
-                await self._send()
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._send)
+                    if self._settings.metrics_interval:
+                        tasks.start_soon(self._send_metrics)
             self._sending = anyio.CancelScope()
             self._sessions.clear()
-            self._begun = self._problem = ""
+            self._begun = self._problem = self._problem_of_metrics = ""
             self._caught_up = time.monotonic()
 
     async def _send(self) -> None:
@@ -170,6 +199,8 @@ class Sender:
         for group in self._groups(groups):
             await self._deliver(group)
         self._cursor = reached
+        for of_session, ended in groups.values():
+            self._metrics.count(str(of_session.resource[Name.SERVICE]), ended)
         if groups:
             failpoint("spans-sent")
         if groups or reached - self._noted >= NOTED_EVERY:
@@ -177,8 +208,57 @@ class Sender:
         return True
 
     async def _store(self) -> None:
-        await self._journal.store_note(NOTE, msgspec.json.encode(self._cursor))
-        self._noted = self._cursor
+        cursor = self._cursor
+        note = msgspec.json.encode(Noted(cursor, self._metrics.sums))
+        await self._journal.store_note(NOTE, note)
+        self._stored, self._noted = note, cursor
+
+    # -- metrics --------------------------------------------------------------------------------------------------
+
+    async def _send_metrics(self) -> None:
+        """Send the stored sums, and what waits, until the collector turns out to take no metrics. What it does not get
+        is part of what it gets the next time."""
+        is_taken = True
+        while is_taken:
+            await anyio.sleep(self._settings.metrics_interval)
+            try:
+                is_taken = not self._stored or await self._send_sums()
+            except JournalError:
+                pass  # it is reported with the spans
+            except Exception as error:
+                faults.note("metrics were not sent", place_of(error), error)
+
+    async def _send_sums(self) -> bool:
+        """Return whether the collector takes metrics."""
+        sums = msgspec.json.decode(self._stored, type=Noted).sums
+        groups = groups_of(sums, await self._waiting(), wall_clock(), self._host)
+        if not groups:
+            return True
+        body = encode_metrics(groups, scope())
+        answer = await anyio.to_thread.run_sync(
+            self._post, self._settings.metrics_address, body, abandon_on_cancel=True
+        )
+        problem = answer.problem or (f"it has rejected {answer.rejected:,} data points" if answer.rejected else "")
+        if problem and problem != self._problem_of_metrics:
+            _log.warning("metrics are not sent", url=self._settings.metrics_address, reason=problem)
+        self._problem_of_metrics = problem
+        if answer.problem is None:
+            self._points += max(0, count_of_points(groups) - answer.rejected)
+        return answer.code not in NO_METRICS
+
+    async def _waiting(self) -> dict[str, Waits]:
+        """Return what waits for a person, by agent."""
+        wanted = SessionFilter(status=RUNNING)
+        running = await self._journal.sessions(limit=MOST_SESSIONS_WAITING, wanted=wanted)
+        opened = await self._journal.open_calls()
+        found = find_waiting(running, opened, {}, before=0, now=0)
+        return {
+            agent: Waits(
+                len({one.session for one in found if one.provider == agent}),
+                sum(one.provider == agent for one in found),
+            )
+            for agent in dict.fromkeys(one.provider for one in found)
+        }
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
@@ -242,7 +322,7 @@ class Sender:
         count = sum(len(one.spans) for one in groups)
         pause = FIRST_PAUSE
         while True:
-            answer = await anyio.to_thread.run_sync(self._post, body, abandon_on_cancel=True)
+            answer = await anyio.to_thread.run_sync(self._post, self._settings.address, body, abandon_on_cancel=True)
             if answer.problem is None:
                 rejected = min(answer.rejected, count)
                 self._sent += count - rejected
@@ -261,11 +341,11 @@ class Sender:
             await anyio.sleep(pause * random.uniform(0.75, 1.25) if stated is None else min(stated, LONGEST_PAUSE))
             pause = min(pause * 2, LONGEST_PAUSE)
 
-    def _post(self, body: bytes) -> Answer:
+    def _post(self, address: str, body: bytes) -> Answer:
         from tooltap.daemon.telemetry.post import post
 
         headers = {"User-Agent": f"tooltap/{__version__}", **self._headers}
-        return post(self._settings.address, body, headers, self._settings.timeout)
+        return post(address, body, headers, self._settings.timeout)
 
     def _report(self, problem: str) -> None:
         """Log a problem, once as long as it is the same."""

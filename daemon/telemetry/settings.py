@@ -9,20 +9,22 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-PATH = "/v1/traces"
+PATH, METRICS_PATH = "/v1/traces", "/v1/metrics"
 HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
 """The variable in which OpenTelemetry's own programs expect headers: `NAME=VALUE,…`, values percent-encoded."""
 
 
 class Telemetry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The collector of OpenTelemetry that gets spans; none without `url`."""
+    """The collector of OpenTelemetry that gets spans and metrics; none without `url`."""
 
     url: str | None = None
-    """Its address for OTLP over HTTP, such as `http://127.0.0.1:4318`; `/v1/traces` is added."""
+    """Its address for OTLP over HTTP, such as `http://127.0.0.1:4318`; `/v1/traces` and `/v1/metrics` are added."""
     content: bool = False
     """Send texts, arguments and results too."""
     headers: dict[str, str] = {}
     """Headers of each request, such as a key; beside them count those of `OTEL_EXPORTER_OTLP_HEADERS`."""
+    metrics_interval: Annotated[float, msgspec.Meta(ge=0)] = 60.0
+    """Seconds between two requests with metrics; 0: none are sent."""
     timeout: Annotated[float, msgspec.Meta(gt=0)] = 10.0
     """Seconds that a request may take."""
 
@@ -43,9 +45,16 @@ class Telemetry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def address(self) -> str:
-        """Where requests are sent."""
-        base = (self.url or "").rstrip("/")
-        return base if base.endswith(PATH) else base + PATH
+        """Where spans are sent."""
+        return self._base + PATH
+
+    @property
+    def metrics_address(self) -> str:
+        return self._base + METRICS_PATH
+
+    @property
+    def _base(self) -> str:
+        return (self.url or "").rstrip("/").removesuffix(PATH)
 
     def all_headers(self, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Return the headers of each request: those of the environment, and the settings', which win."""

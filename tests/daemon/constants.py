@@ -72,6 +72,7 @@ CONSTANTS = {
     "telemetry.look_period": (SENDER,),
     "telemetry.most_sessions": (SENDER,),
     "telemetry.most_spans": (SENDER,),
+    "telemetry.read": (SENDER,),
     "web.cards": (f"{PAGE}.live", f"{PAGE}.session"),
     "web.feeds": (FEED,),
     "web.heartbeat": (FEED,),

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.command import CLAUDE, here
 from tests.daemon.export.collector import collecting, spans_of
 from tests.docs.pages import DOCS, blocks_of, tagged
-from tooltap.daemon.export.otlp_names import CONVENTIONS, Name
+from tooltap.daemon.export.otlp_names import CONVENTIONS, Metric, Name
 
 PAGE = DOCS / "how-to" / "opentelemetry.md"
 
@@ -21,6 +21,12 @@ def test_table_has_every_attribute_and_no_other() -> None:
     first = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
 
     assert sorted(re.findall(r"`([^`]+)`", " ".join(first))) == sorted(Name)
+
+
+def test_table_has_every_metric_and_no_other() -> None:
+    table = PAGE.read_text().partition("\n## Metrics\n")[2].partition("\n## ")[0]
+
+    assert re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE) == list(Metric)
 
 
 def test_version_of_the_conventions_is_that_of_the_names() -> None:

@@ -162,6 +162,13 @@ URL = "http://127.0.0.1:4318/v1/traces"
             [("note", f"the collector {URL} falls behind: 9 events wait, the first for 61 s")],
         ),
         (
+            {"sent": 2, "metricsProblem": "it answered 404"},
+            [
+                ("ok", f"the collector {URL} has got 2 spans since the daemon started"),
+                ("note", f"the collector {URL} takes no metrics: it answered 404"),
+            ],
+        ),
+        (
             {"sent": 1, "refused": 1},
             [
                 ("ok", f"the collector {URL} has got 1 span since the daemon started"),

@@ -13,7 +13,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from google.protobuf.json_format import ParseDict, ParseError
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
 IDS = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
 """Key -> hexadecimal digits. In plain Protobuf JSON they would be base64."""
@@ -105,6 +107,40 @@ def _spans(request: Any) -> list[Seen]:
         resource = _attributes(sent.resource.attributes)
         for scoped in sent.scope_spans:
             found += [_seen(span, resource) for span in scoped.spans]
+    return found
+
+
+class Point(NamedTuple):
+    """A data point as a receiver has it."""
+
+    agent: str
+    name: str
+    attributes: dict[str, Any]
+    value: float
+    """Of a histogram, the sum."""
+    number: int
+    """Of a histogram; 1 for others."""
+    began: int
+    """In ns; 0 for a gauge."""
+    buckets: tuple[int, ...] = ()
+
+
+def points_in(body: bytes) -> list[Point]:
+    """Return the data points of a request with metrics in Protobuf."""
+    found = []
+    for sent in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+        agent = _attributes(sent.resource.attributes)["service.name"]
+        for metric in sent.scope_metrics[0].metrics:
+            kind = metric.WhichOneof("data")
+            data = getattr(metric, kind)
+            assert kind == "gauge" or data.aggregation_temporality == AGGREGATION_TEMPORALITY_CUMULATIVE
+            for point in data.data_points:
+                is_histogram = kind == "histogram"
+                value = point.sum if is_histogram else getattr(point, point.WhichOneof("value"))
+                buckets = tuple(point.bucket_counts) if is_histogram else ()
+                number, began = point.count if is_histogram else 1, point.start_time_unix_nano
+                assert began <= point.time_unix_nano
+                found.append(Point(agent, metric.name, _attributes(point.attributes), value, number, began, buckets))
     return found
 
 

@@ -34,7 +34,7 @@ FAST: dict[str, Any] = {"telemetry.look_period": 0.02, "telemetry.first_pause": 
 
 @contextmanager
 def sending(folder: Path, url: str, **settings: Any) -> Iterator[Running]:
-    otlp = {"url": url, **settings.pop("otlp", {})}
+    otlp = {"url": url, "metrics_interval": 0, **settings.pop("otlp", {})}
     with running(folder, otlp=otlp, **{**FAST, **settings}) as daemon:
         yield daemon
 
@@ -292,7 +292,7 @@ def test_spans_sent_before_a_kill_are_sent_again_with_the_same_ids_and_none_is_l
     """The daemon dies after the collector has taken the spans, and before it has noted that."""
     records = [tapped(line).rstrip() for line in CLAUDE.read_bytes().splitlines()]
     whole = len(spans_of(here("export", "--format", "otlp", CLAUDE).stdout))
-    with collecting() as (url, sent), Lives(tmp_path, otlp={"url": url}, **FAST) as lives:
+    with collecting() as (url, sent), Lives(tmp_path, otlp={"url": url, "metrics_interval": 0}, **FAST) as lives:
         lives.start("spans-sent:1")
         publisher = Publisher(lives, "claude", records)
         with suppress(Gone):
