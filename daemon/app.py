@@ -361,7 +361,9 @@ class Daemon:
         self._notifier = Notifier(
             self.journal, config.notify, lambda path: None if self.web is None else f"{self.web.url}{path}"
         )
-        self._remotes = Remotes(self.journal, file_of(config.journal_place), tasks, masks=config.masks_journal)
+        self._remotes = Remotes(
+            self.journal, file_of(config.journal_place), tasks, config.remotes, masks=config.masks_journal
+        )
         self.server = Server(config, self.hub, requests, self._streams, tasks)
         if browsers is not None:
             self._serve_browsers(browsers, requests, tasks)

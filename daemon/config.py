@@ -19,6 +19,7 @@ from tooltap.daemon.sessions.usage import Billing
 from tooltap.daemon.system.paths import journal_path, socket_path, web_token_path
 from tooltap.daemon.system.tcp import parse_address
 from tooltap.daemon.taps.follow.settings import Follow
+from tooltap.daemon.taps.remotes.settings import Bounds
 from tooltap.daemon.telemetry.settings import Telemetry
 from tooltap.daemon.views.rules import Rewriting, ToolRule, check_tool
 from tooltap.normalizers.core.items import Limits
@@ -89,8 +90,8 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The fields are the keys of the TOML file; `stream`, `follow`, `web`, `usage`, `otlp`, `rewriting`, `prices.NAME`
-    and `tools.NAME` are tables."""
+    """The fields are the keys of the TOML file; `stream`, `follow`, `web`, `usage`, `otlp`, `remotes`, `rewriting`,
+    `prices.NAME` and `tools.NAME` are tables."""
 
     socket: str | None = None
     """Default: `$TOOLTAP_SOCKET`, else `tooltap.sock` in the user's runtime directory."""
@@ -142,6 +143,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What is answered without a person."""
     prices: dict[str, Price] = {}
     """Prices of models, by their names, which take precedence over the list prices."""
+    remotes: Bounds = Bounds()
+    """What the daemons of other machines may send."""
     rewriting: Rewriting = Rewriting()
     """Bounds of the commands that make views: see `views/rules.py`."""
 

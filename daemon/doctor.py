@@ -103,6 +103,7 @@ def examine(
         yield drift(statistics)
         yield stalls(statistics)
         yield from search_index(statistics)
+        yield from remotes(statistics)
         yield log(statistics)
     yield from _guarded("service", partial(service, timeout))
     yield from _guarded("agents", partial(agents, commands, timeout))
@@ -446,6 +447,17 @@ def troubles(statistics: dict[str, Any]) -> Iterator[Finding]:
         text = f"{folder} is on a file system ({kind}) that does not report what other machines change"
         advice = "Follow on the machine where the agents run, if that is too late; what it caches comes later still."
         yield note(DAEMON, f"{text}, so the daemon lists it periodically{_how_late(following, folder)}", advice)
+
+
+def remotes(statistics: dict[str, Any]) -> Iterator[Finding]:
+    """Report the remotes that are not connected."""
+    known = statistics.get("remotes", {}).get("connections", [])
+    away = [one for one in known if "problem" in one]
+    for one in away[:NAMED]:
+        text = f"{one['name']} is not connected: {one['problem']}"
+        yield problem("remotes", text, "It is tried again. `tooltap remote list` says how all of them are.")
+    if known and not away:
+        yield fine("remotes", f"no problem with {counted(len(known), 'remote')}")
 
 
 def _how_late(following: dict[str, Any], folder: str) -> str:

@@ -29,6 +29,7 @@ TABLES = {
     "subscription": CONFIG.usage,
     "day": CONFIG.usage.budget,
     "url": CONFIG.otlp,
+    "body_bytes": CONFIG.remotes,
     "timeout": CONFIG.rewriting,
 }
 """The first key of each table of the configuration -> its default values."""

@@ -23,6 +23,7 @@ from tooltap.daemon.journal.interface import Commit, Journal, RemotePosition, St
 from tooltap.daemon.journal.json_lines import OutputLine
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.taps.remotes.sending import Working
+from tooltap.daemon.taps.remotes.settings import Bounds
 from tooltap.normalizers.core.items import OutputChunk, Produced
 from tooltap.normalizers.wire.framing import LongLine, Splitter
 from tooltap.protocol.events import Notice, Usage, decode
@@ -31,10 +32,6 @@ from tooltap.protocol.replies import StreamState
 from tooltap.protocol.stats import Statistics
 from tooltap.traces.recording.secrets import mask_secrets
 
-LINE_BYTES = 16 * 1024 * 1024
-"""Longest line of a remote: more than an event or a part of a body has."""
-BODY_BYTES = 256 * 1024 * 1024
-"""Most bytes of the bodies of one event."""
 BATCH_EVENTS = 500
 BATCH_BYTES = 1024 * 1024
 """Most events and bytes of one commit, about."""
@@ -57,7 +54,7 @@ class BadRemoteError(Exception):
 class Reader:
     """Reads the lines of one connection to a remote."""
 
-    def __init__(self, journal: Journal, name: str, *, masks: bool) -> None:
+    def __init__(self, journal: Journal, name: str, bounds: Bounds, *, masks: bool) -> None:
         self.is_live = False
         """Everything that the remote had when the connection began is committed."""
         self.behind: int | None = None
@@ -65,7 +62,8 @@ class Reader:
         self._journal = journal
         self._name = name
         self._masks = masks
-        self._splitter = Splitter(LINE_BYTES)
+        self._bounds = bounds
+        self._splitter = Splitter(bounds.line_bytes)
         self._infos: dict[str, StreamInfo] = {}
         self._own: StreamInfo
         self._place: RemotePosition
@@ -93,10 +91,10 @@ class Reader:
         """Read bytes, and commit what they complete. Raises `JournalError` and `BadRemoteError`."""
         for line in self._splitter.feed(data):
             if isinstance(line, LongLine):
-                raise _too_long()
+                raise self._beyond("a line", "line_bytes")
             await self._read(line)
-        if self._splitter.pending > LINE_BYTES:
-            raise _too_long()
+        if self._splitter.pending > self._bounds.line_bytes:
+            raise self._beyond("a line", "line_bytes")
         await self._commit_all()
 
     async def close(self) -> None:
@@ -139,6 +137,15 @@ class Reader:
         what = f"the remote has sent a line that is not tooltap's: {line[:80].decode(errors='replace')!r}"
         is_first = self._latest is None
         return f"{what}; the files with which a shell starts there must print nothing" if is_first else what
+
+    def _beyond(self, what: str, bound: str) -> BadRemoteError:
+        """`bound`: the name of the setting that `what` exceeds."""
+        most = getattr(self._bounds, bound)
+        where = f"after event {self._place.seq}" if self._place.seq else "before its first event"
+        return BadRemoteError(
+            f"{where}, the remote has sent {what} of more than {most:,} bytes: raise `{bound}` in the table `remotes`"
+            " of the configuration, and restart the daemon"
+        )
 
     async def _subscribed(self, frame: Subscribed) -> None:
         if _JOURNAL.fullmatch(frame.journal) is None:
@@ -198,8 +205,8 @@ class Reader:
         if not isinstance(data, bytes) or part.offset != len(body):
             raise BadRemoteError("the remote has sent a part of an output in the wrong place")
         body += data
-        if sum(len(one) for _, one in self._bodies.values()) > BODY_BYTES:
-            raise BadRemoteError(f"the remote has sent an event with outputs of more than {BODY_BYTES:,} bytes")
+        if sum(len(one) for _, one in self._bodies.values()) > self._bounds.body_bytes:
+            raise self._beyond("outputs of one event", "body_bytes")
 
     async def _event(self, seq: int, body: bytes) -> None:
         bodies, self._bodies = self._bodies, {}
@@ -349,7 +356,3 @@ class Reader:
         info = self._infos.get(info.stream, info)
         info.state = state
         await self._commit(info, ())
-
-
-def _too_long() -> BadRemoteError:
-    return BadRemoteError(f"the remote has sent a line of more than {LINE_BYTES:,} bytes")

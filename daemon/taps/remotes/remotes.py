@@ -21,7 +21,7 @@ from tooltap.daemon.system.logs import Trouble, faults, get_logger
 from tooltap.daemon.system.processes import users_environment
 from tooltap.daemon.system.sanitize import one_line
 from tooltap.daemon.taps.remotes.reading import BadRemoteError, Reader
-from tooltap.daemon.taps.remotes.settings import Remote, RemotesError, load
+from tooltap.daemon.taps.remotes.settings import Bounds, Remote, RemotesError, load
 from tooltap.normalizers.stream.reset import place_of
 
 LOOK = 1.0
@@ -70,10 +70,11 @@ class Connection:
 class Remotes:
     """All remotes of a daemon. `masks`: mask secrets in what is committed."""
 
-    def __init__(self, journal: Journal, path: Path, tasks: TaskGroup, *, masks: bool) -> None:
+    def __init__(self, journal: Journal, path: Path, tasks: TaskGroup, bounds: Bounds, *, masks: bool) -> None:
         self._journal = journal
         self._path = path
         self._tasks = tasks
+        self._bounds = bounds
         self._masks = masks
         self._connections: dict[str, Connection] = {}
         self._seen: tuple[int, int] | None = None
@@ -120,7 +121,7 @@ class Remotes:
 
     async def _connect_once(self, connection: Connection) -> str:
         """Read from a remote until that ends. Returns why it has."""
-        reader = Reader(self._journal, connection.remote.name, masks=self._masks)
+        reader = Reader(self._journal, connection.remote.name, self._bounds, masks=self._masks)
         try:
             after = await reader.open()
             try:

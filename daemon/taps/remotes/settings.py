@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -28,6 +29,15 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 class RemotesError(Exception):
     """The remotes cannot be read or changed; the message is one sentence for the user."""
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a remote may send; more than that stops it."""
+
+    body_bytes: Annotated[int, msgspec.Meta(ge=1)] = 268_435_456
+    """Most bytes of the output bodies of one event."""
+    line_bytes: Annotated[int, msgspec.Meta(ge=1)] = 16_777_216
+    """Longest line: more than an event or a part of a body has, unless the remote's own bounds were raised."""
 
 
 class Remote(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -29,7 +29,7 @@ from tests.daemon.taps.following import CLAUDE, CODEX
 from tests.daemon.web.browsing import until
 from tests.test_layout import ROOT
 from tooltap import __version__
-from tooltap.daemon.doctor import EXTRAS, collector, drift, search_index, sessions, troubles
+from tooltap.daemon.doctor import EXTRAS, collector, drift, remotes, search_index, sessions, troubles
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.normalizers.catalog.registry import agents
@@ -515,6 +515,16 @@ def test_folder_that_cannot_be_watched_is_a_problem() -> None:
     assert found.text == (
         "the daemon cannot watch /h/.claude/projects, and lists it periodically: the limit of watches is reached"
     )
+
+
+def test_remote_that_is_away_is_a_problem() -> None:
+    away = {"name": "lab", "host": "lab", "problem": "after event 7, the remote has sent a line that is too long"}
+    known = [{"name": "box", "host": "box", "since": 1}, away]
+    [found] = remotes({"remotes": {"connections": known}})
+    [fine] = remotes({"remotes": {"connections": known[:1]}})
+
+    assert (found.level, fine.level) == ("problem", "ok")
+    assert found.text == f"lab is not connected: {away['problem']}"
 
 
 def test_drift_is_counted_in_words() -> None:

@@ -13,12 +13,14 @@ from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, StreamConflictError
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.open import open_journal
-from tooltap.daemon.taps.remotes.reading import LINE_BYTES, BadRemoteError, Reader
+from tooltap.daemon.taps.remotes.reading import BadRemoteError, Reader
+from tooltap.daemon.taps.remotes.settings import Bounds
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import PermissionRequest, SessionEvent, Turn, Usage, with_seq
 
 pytestmark = pytest.mark.anyio
 
+BOUNDS = Bounds()
 LIVE = b'{"op":"live","seq":1}\n'
 
 
@@ -50,9 +52,9 @@ def lines_of(count: int, stream: str = "s", first: int = 1) -> list[Produced]:
     return [message(f"{stream} {line}", stream, line=line) for line in range(first, first + count)]
 
 
-async def read(journal: Journal, *parts: bytes, masks: bool = False) -> str:
+async def read(journal: Journal, *parts: bytes, masks: bool = False, bounds: Bounds = BOUNDS) -> str:
     """Feed one connection; returns the cursor with which it began."""
-    reader = Reader(journal, "box", masks=masks)
+    reader = Reader(journal, "box", bounds, masks=masks)
     after = await reader.open()
     try:
         for part in parts:
@@ -143,6 +145,35 @@ async def test_output_body_comes_with_its_event(journal: Journal) -> None:
     assert stored.data == b"abcde"
 
 
+def output(text: str) -> bytes:
+    part = {"op": "output", "outputId": "s:2:o1", "offset": 0, "total": len(text), "mimeType": "t", "text": text}
+    return orjson.dumps(part) + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "bounds", "sentence"),
+    [
+        (numbered(message("x" * 3_000, line=2), first=2), Bounds(line_bytes=3_000), "a line of more than 3,000 bytes"),
+        (b"x" * 3_001, Bounds(line_bytes=3_000), "a line of more than 3,000 bytes"),
+        (output("12345678"), Bounds(body_bytes=7), "outputs of one event of more than 7 bytes"),
+    ],
+    ids=["line", "endless-line", "outputs"],
+)
+async def test_what_is_beyond_a_bound_names_the_event_and_the_setting(
+    journal: Journal, sent: bytes, bounds: Bounds, sentence: str
+) -> None:
+    with pytest.raises(BadRemoteError) as refused:
+        await read(journal, subscribed(), numbered(*lines_of(1)), sent, bounds=bounds)
+
+    name = "body_bytes" if bounds.body_bytes < BOUNDS.body_bytes else "line_bytes"
+    assert str(refused.value) == (
+        f"after event 1, the remote has sent {sentence}: raise `{name}` in the table `remotes` of the configuration,"
+        " and restart the daemon"
+    )
+    assert await read(journal, subscribed(), numbered(*lines_of(2))) == "j1:1"
+    assert await texts(journal) == ["s 1", "s 2"]
+
+
 async def test_gap_is_named_once(journal: Journal) -> None:
     for _ in range(2):
         await read(journal, subscribed(), gap(1, 4, "retention"), numbered(message("five", line=5), first=5))
@@ -175,7 +206,7 @@ async def test_event_that_cannot_be_read_is_named_and_the_next_is_read(journal: 
 async def test_waiting_session_waits_here_while_it_is_connected(journal: Journal) -> None:
     asks = event(PermissionRequest, line=2, permission_id="p", type="permission")
     sent = numbered(event(Turn, state="started"), asks)
-    reader = Reader(journal, "box", masks=False)
+    reader = Reader(journal, "box", BOUNDS, masks=False)
     await reader.open()
     await reader.feed(subscribed() + sent)
     await reader.feed(LIVE + working("s"))
@@ -192,7 +223,7 @@ async def test_waiting_session_waits_here_while_it_is_connected(journal: Journal
 
 
 async def test_new_stream_stays_open_until_the_second_list_of_what_works(journal: Journal) -> None:
-    reader = Reader(journal, "box", masks=False)
+    reader = Reader(journal, "box", BOUNDS, masks=False)
     await reader.open()
     await reader.feed(subscribed() + LIVE + numbered(event(Turn, state="started")))
     states = []
@@ -225,7 +256,7 @@ BAD = {
     "other-output": subscribed()
     + b'{"op":"output","outputId":"other:1:o1","offset":0,"mimeType":"t","text":"x"}\n'
     + numbered(message("m")),
-    "endless": b"x" * (LINE_BYTES + 1),
+    "endless": b"x" * (BOUNDS.line_bytes + 1),
     "error": b'{"op":"error","code":"journal","message":"the journal is damaged"}\n',
 }
 
@@ -261,7 +292,7 @@ async def test_remote_cannot_write_into_a_stream_of_this_machine(journal: Journa
 
 async def test_two_daemons_with_one_journal_read_each_event_once(nats_place: NatsPlace) -> None:
     journals = [await open_journal(nats_place, "process") for _ in range(2)]
-    readers = [Reader(one, "box", masks=False) for one in journals]
+    readers = [Reader(one, "box", BOUNDS, masks=False) for one in journals]
     try:
         for reader in readers:
             await reader.open()
