@@ -64,7 +64,7 @@ def test_filter_on_a_large_journal_names_what_is_missing_once_that_is_checked(tm
     """Nobody waits for the check: until it is done, the gap may be left out, but no event that is there."""
     asyncio.run(fill(tmp_path / "journal.db"))
     damage(tmp_path / "journal.db", "DELETE FROM events WHERE seq=20")
-    replays = []
+    replays: list[list[dict[str, Any]]] = []
     with running(tmp_path, surveyed_first=0) as daemon:
         while not replays or not gaps_in(replays[-1]):
             wire = daemon.subscribe(after="start", follow=False, filter={"kind": ["tool-result"]})
