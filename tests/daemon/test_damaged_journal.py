@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import here
+from tests.daemon.events import commit, message
 from tests.daemon.journal.test_journal_damage import COLUMNS, EVENTS, PAGE, damage, everything, fill, rewrite
 from tests.daemon.running import Running, running
 from tests.daemon.web.browsing import Browser, browsed
@@ -73,6 +74,44 @@ def test_filter_on_a_large_journal_names_what_is_missing_once_that_is_checked(tm
     assert gaps_in(replays[-1]) == [(20, 20)]
     intact = [seq for seq in range(4, EVENTS + 1, 4) if seq != 20]
     assert all([one["seq"] for one in lines if "kind" in one] == intact for lines in replays)
+
+
+def without_entries(path: Path, index: str) -> None:
+    """Make an index an empty one, which SQLite does not notice."""
+    with closing(sqlite3.connect(path)) as database:
+        (page,) = database.execute("SELECT rootpage FROM sqlite_schema WHERE name=?", (index,)).fetchone()
+    rewrite(path, page, lambda _: bytes([10, 0, 0, 0, 0, *PAGE.to_bytes(2), 0]).ljust(PAGE, b"\0"))
+
+
+@pytest.mark.parametrize("part", ["index", "name"])
+def test_filter_reads_every_event_where_what_it_uses_is_damaged(tmp_path: Path, part: str) -> None:
+    path = tmp_path / "journal.db"
+    asyncio.run(fill(path))
+    if part == "index":
+        without_entries(path, "events_by_label")
+    else:
+        damage(path, "UPDATE labels SET kind='tool-call' WHERE kind='tool-result'")
+    with running(tmp_path) as daemon:
+        wire = daemon.subscribe(after="start", follow=False, filter={"kind": ["tool-result"]})
+        found = wire.until("live")[:-1]
+        damages = daemon.stats()["journal"]["damages"]
+
+    assert [one["seq"] for one in found if one.get("kind") == "tool-result"] == list(range(4, EVENTS + 1, 4))
+    assert gaps_in(found) == []
+    assert damages >= 1
+
+
+def test_session_whose_row_is_damaged_starts_again_in_lists_with_all_its_events(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    asyncio.run(fill(path))
+    damage(path, "UPDATE sessions SET data=zeroblob(length(data)) WHERE session='session-1'")
+    with running(tmp_path) as daemon, daemon.connect() as wire:
+        daemon.commit(commit(message("more", "s0"), stream="s0", base=50))
+        listed = {one["session"]: one["events"] for one in wire.ask("sessions")["sessions"]}
+        found = daemon.subscribe(after="start", follow=False, filter={"session": ["session-1"]}).until("live")[:-1]
+
+    assert listed == {"session-1": 1}
+    assert [one["seq"] for one in found] == [*(seq for seq in range(1, EVENTS + 1) if seq % 4 != 1), EVENTS + 1]
 
 
 def test_request_for_a_damaged_event_is_refused(served: tuple[Running, Browser]) -> None:

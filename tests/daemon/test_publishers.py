@@ -121,6 +121,26 @@ def test_stream_is_rebuilt_where_the_journal_cannot_take_a_line(
     assert (found[-1]["kind"], found[-1]["state"]) == ("turn", "completed")
 
 
+def test_line_that_raised_is_not_read_again_after_a_restart(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, {"do": "begin"}, SAY, {"do": "fail"})
+        while wire.until("ack")[-1]["lines"] < 3:
+            pass
+    with running(tmp_path) as daemon:
+        errors = daemon.stats()["errors"]
+        wire, resumed = ingest(daemon)
+        write(wire, SAY)
+        done = end(wire)
+        more = daemon.stats()["errors"]
+        found = read(daemon)
+
+    assert (resumed, done["lines"], done["unparsed"]) == (3, 4, 1)
+    assert more == errors
+    assert [one["line"] for one in found if one["kind"] in ("message", "unparsed")] == [2, 3, 4]
+    assert {one["turn"] for one in found if one["kind"] == "message"} == {"t1"}
+
+
 # -- a damaged journal ------------------------------------------------------------------------------------------------
 
 
@@ -146,6 +166,27 @@ def test_publisher_resumes_at_its_line_whatever_of_its_stream_is_damaged(tmp_pat
     assert (resumed, done["lines"]) == (7, 12)
     assert [one["text"] for one in found if one["kind"] == "message"] == [one["text"] for one in lines]
     assert damages >= 1
+
+
+def test_publisher_resumes_after_its_last_event_where_all_of_its_stream_is_damaged(tmp_path: Path) -> None:
+    """The lines after it, which had no event, are read again."""
+    lines = [SAY, {"do": "say", "text": "last"}, {"do": "quiet"}, {"do": "quiet"}, {"do": "say", "text": "new"}]
+    with running(tmp_path) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, *lines[:4])
+        while wire.until("ack")[-1]["lines"] < 4:
+            pass
+    for sql in (STREAM["info"], STREAM["lines"], "UPDATE tail SET records=zeroblob(length(records))"):
+        damage(tmp_path / "journal.db", sql)
+
+    with running(tmp_path) as daemon:
+        wire, resumed = ingest(daemon)
+        write(wire, *lines[resumed:])
+        done = end(wire)
+        texts = [one["text"] for one in read(daemon) if one["kind"] == "message"]
+
+    assert (resumed, done["lines"]) == (2, 5)
+    assert texts == ["Hi", "last", "new"]
 
 
 def test_parser_starts_anew_where_its_state_is_damaged(tmp_path: Path) -> None:
@@ -271,3 +312,21 @@ def test_writing_continues_where_pages_are_intact(tmp_path: Path) -> None:
         *[one.seq for one in before if one.seq not in lost],
         *range(EVENTS + 1, EVENTS + 21),
     ]
+
+
+def test_commit_that_cannot_be_written_is_refused_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    asyncio.run(fill(path))
+    rewrite(path, leaf_of(path, EVENTS), lambda _: bytes(PAGE))  # where the next event belongs
+    with running(tmp_path) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, SAY, SAY)
+        frames = wire.rest()
+        known = [one["lines"] for one in daemon.stats()["perStream"] if one["stream"] == "s"]
+        texts = [one["text"] for one in read(daemon) if one.get("kind") == "message"]
+
+    assert [one["op"] for one in frames] == ["error"]
+    assert frames[0]["code"] == "journal"
+    assert frames[0]["message"].endswith("run `tooltap journal repair`")
+    assert known in ([], [0])
+    assert "Hi" not in texts
