@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.command import here
+from tests.daemon.constants import write_settings
+from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import running
+from tests.daemon.test_files_in_use import statistics
+from tests.daemon.web.browsing import Browser
 from tooltap.daemon.config import Config
 from tooltap.daemon.doctor import log, stalls
+from tooltap.daemon.web.http.token import read_token
+from tooltap.protocol.inputs import write_tapped
 
 LONGEST = {"what": "stream s line 7", "ms": 400, "cpuMs": 390, "at": 1, "place": "a.py:1 f"}
 
@@ -23,6 +33,35 @@ def test_statistics_of_a_daemon_that_was_never_held(tmp_path: Path) -> None:
     assert found["log"] == {"leftOut": 0}
     assert stalls(found).level == log(found).level == "ok"
     assert "held up" not in printed
+
+
+@pytest.mark.process
+def test_line_that_held_the_daemon_is_named_by_the_log_stats_and_doctor(tmp_path: Path) -> None:
+    """And counted by `/metrics`."""
+    config, token = tmp_path / "tooltap.toml", tmp_path / "token"
+    not_aside = ["long_bytes = 1_000_000_000", "huge_bytes = 1_000_000_000", "stall_seconds = 0.05"]
+    web = ["[web]", "enabled = true", 'listen = "127.0.0.1:0"', f'token_file = "{token}"']
+    constants = write_settings(config, "\n".join([*not_aside, *web]))
+    use = {"type": "tool_use", "id": "u", "name": "Bash", "input": {"command": [[number] for number in range(60_000)]}}
+    line = json.dumps({"type": "assistant", "session_id": "S", "message": {"id": "m", "content": [use]}}).encode()
+    with DaemonProcess(tmp_path, "--config", config, **constants).wait_ready() as daemon, daemon.connect() as wire:
+        wire.send("ingest", stream="heavy", framing="tapped", dialect="claude-stream")
+        wire.until("ingesting")
+        wire.write(write_tapped(line, 1_700_000_000_000, "out") + b"\n")
+        wire.until("ack")
+        held = statistics(daemon)["loop"]
+        printed = here("stats", "--socket", daemon.path).stdout.decode()
+        reported = json.loads(here("doctor", "--json", "--socket", daemon.path).stdout)["findings"]
+        while daemon.next_log().get("what") != "stream heavy line 1":
+            pass
+        [url] = [one["web"] for one in daemon.log if one.get("event") == "listening"]
+        counted = Browser(url, read_token(token)).get("/metrics").body.decode()
+
+    assert held["longest"]["what"] == "stream heavy line 1"
+    assert re.search(r"held up \d+ times?, at worst \d+ ms: stream heavy line 1", printed)
+    [replies] = [one for one in reported if one["area"] == "replies"]
+    assert (replies["level"], replies["text"].rpartition(": ")[2]) == ("note", "stream heavy line 1")
+    assert int(re.findall(r"^tooltap_loop_stalls_total (\d+)", counted, re.MULTILINE)[0]) >= 1
 
 
 def test_findings_name_what_held_the_daemon() -> None:
