@@ -195,12 +195,14 @@ def _described(family: Any) -> list[Dialect]:
 
 def _declared(family: Any) -> Iterator[Agent]:
     """Agents of a folder, with absolute module paths."""
+    inside = f"{family.__name__}."
     for agent in getattr(family, "AGENTS", ()):
-        if agent.store is not None and agent.store.reader is not None:
-            store = agent.store._replace(reader=f"{family.__name__}.{agent.store.reader}")
-            yield agent._replace(store=store)
-        else:
-            yield agent
+        older = tuple(_placed(one, inside) for one in agent.older_stores)
+        yield agent._replace(store=agent.store and _placed(agent.store, inside), older_stores=older)
+
+
+def _placed(store: Store, inside: str) -> Store:
+    return store if store.reader is None else store._replace(reader=inside + store.reader)
 
 
 @cache

@@ -49,6 +49,12 @@ def files(stats: dict[str, Any]) -> int:
     return int(stats["following"]["files"])
 
 
+def test_every_store_of_every_agent_has_a_reader() -> None:
+    places = [(name, place) for name, several in stores().items() for place in several]
+
+    assert all(Root(name, place, "/sessions").reader for name, place in places)
+
+
 def test_store_that_appears_later_is_followed(tmp_path: Path) -> None:
     follower = Everything(tmp_path)
     early = follower.home / ".claude" / "projects" / "-ws" / CLAUDE.name
