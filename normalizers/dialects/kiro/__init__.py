@@ -1,4 +1,4 @@
-"""Kiro: the sessions that its command and its editor store, in two formats; and Amazon Q, which it was before."""
+"""Kiro: the sessions that its command and its editor store, in three formats; and Amazon Q, which it was before."""
 
 from __future__ import annotations
 
@@ -31,6 +31,11 @@ def _is_conversation(value: dict[str, Any]) -> bool:
     return value.keys() >= {"conversation_id", "history", "next_message"} and isinstance(value["history"], list)
 
 
+def _is_row(value: dict[str, Any]) -> bool:
+    """Rule for `kiro-db`."""
+    return value.keys() >= {"key", "updated_at", "conversation"}
+
+
 PRODUCT = "Kiro"
 
 DIALECTS = (
@@ -43,6 +48,17 @@ DIALECTS = (
         arrives="streams blocks",
         omits="reasoning, permission requests, tokens, cost; times of results",
         unproven="everything: shapes from the source of Amazon Q Developer CLI",
+    ),
+    Dialect(
+        "kiro-db",
+        "conversation:KiroDb",
+        _is_row,
+        reads="Kiro's database, with the conversations of its first engine",
+        tapped_with="`tooltap serve --follow kiro-cli`",
+        arrives="streams blocks",
+        omits="reasoning, permission requests, tokens, cost; times of results",
+        unproven="everything: shapes from the source of Amazon Q Developer CLI, and from public readers of this "
+        "database",
     ),
     Dialect(
         "kiro-messages",
@@ -67,6 +83,30 @@ DIALECTS = (
     ),
 )
 
+_OF_KIRO = Store(
+    "kiro-db",
+    variable="XDG_DATA_HOME",
+    home=".local/share",
+    below="kiro-cli",
+    files=re.compile(r"data\.sqlite3/(?P<session>[\w-]+)"),
+    reader="store:KiroStore",
+    database=re.compile(r"data\.sqlite3"),
+    beside=re.compile(r"(?!data\.sqlite3).+"),
+    tables=re.compile(r"(?!conversations_(?!v2$)).+"),
+)
+_OF_AMAZON_Q = Store(
+    "amazon-q-db",
+    variable="XDG_DATA_HOME",
+    home=".local/share",
+    below="amazon-q",
+    files=re.compile(r"data\.sqlite3/(?P<session>[0-9a-f]{8})"),
+    reader="store:AmazonQStore",
+    database=re.compile(r"data\.sqlite3"),
+    beside=re.compile(r"(?!data\.sqlite3).+"),
+    tables=re.compile(r"(?!conversations_).+"),
+)
+_ON_MACOS = "Library/Application Support"
+
 AGENTS = (
     Agent(
         "kiro-cli",
@@ -90,6 +130,8 @@ AGENTS = (
                 files=re.compile(r"(?P<session>[^/]+)\.jsonl"),
                 beside=re.compile(r"[^/]+\.(?:json|lock|history)|[^/]+/.*"),
             ),
+            _OF_KIRO,
+            _OF_KIRO._replace(variable="", home=_ON_MACOS),
         ),
     ),
     Agent(
@@ -98,16 +140,7 @@ AGENTS = (
         None,
         provider="amazon-q",
         product="Amazon Q Developer CLI",
-        store=Store(
-            "amazon-q-db",
-            variable="XDG_DATA_HOME",
-            home=".local/share",
-            below="amazon-q",
-            files=re.compile(r"data\.sqlite3/(?P<session>[0-9a-f]{8})"),
-            reader="store:AmazonQStore",
-            database=re.compile(r"data\.sqlite3"),
-            beside=re.compile(r"(?!data\.sqlite3).+"),
-            tables=re.compile(r"(?!conversations_).+"),
-        ),
+        store=_OF_AMAZON_Q,
+        older_stores=(_OF_AMAZON_Q._replace(variable="", home=_ON_MACOS),),
     ),
 )

@@ -1,6 +1,8 @@
-"""The `amazon-q-db` dialect: the conversations of Amazon Q Developer CLI, each a JSON document that grows.
+"""The `amazon-q-db` and `kiro-db` dialects: conversations of Amazon Q Developer CLI, and of Kiro's first engine, each a
+JSON document that grows.
 
-Written after its source (`message.rs` and `conversation.rs` of aws/amazon-q-developer-cli), without a recording.
+Written after the source of both (`message.rs`, `conversation.rs` and the migrations of aws/amazon-q-developer-cli) and
+public readers of these databases, without a recording.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ import msgspec
 
 from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
+from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import MessageHistory, SessionState
-from tooltap.normalizers.dialects.kiro.parser import Kiro, shell_result
+from tooltap.normalizers.dialects.kiro.parser import shell_result, show_call
 from tooltap.normalizers.wire.values import after_epoch, milliseconds, record, records, string
 from tooltap.protocol.events import Message
 
@@ -29,12 +32,13 @@ class AmazonQState(SessionState, kw_only=True):
     history: MessageHistory = msgspec.field(default_factory=MessageHistory)
 
 
-class AmazonQDb(Kiro):
+class AmazonQDb(Parser):
     """An entry of the history is what the model got, a prompt or results of tools, and what it has answered. A turn
     lasts from a prompt to the answer that calls no tool."""
 
     dialect = "amazon-q-db"
     protocol = default_provider = "amazon-q"
+    STATES_TIMES = True
     DOCUMENTS = True
     SKIPS = frozenset({"unchanged"})
     given = Lines()
@@ -43,6 +47,10 @@ class AmazonQDb(Kiro):
     state: AmazonQState
 
     def read(self, value: Line) -> Skip:
+        return self.read_conversation(value)
+
+    def read_conversation(self, value: Line, folder: str | None = None) -> Skip:
+        """Read a conversation as it is now. `folder`: where it is held, if that is not stated in it."""
         state, conversation = self.state, string(value.get("conversation_id"))
         if conversation is None or not isinstance(value.get("history"), list):
             return self.unparsed("unknown-type", value)
@@ -51,7 +59,7 @@ class AmazonQDb(Kiro):
             self.give_up_turns()
             state.conversation, state.history, state.summary = conversation, MessageHistory(), None
             self.ts = next(filter(None, (milliseconds(user.get("timestamp")) for user, _, _ in entries)), self.ts)
-            state.cwd = next(filter(None, (_folder(user) for user, _, _ in entries)), None)
+            state.cwd = folder or next(filter(None, (_folder(user) for user, _, _ in entries)), None)
             self.begin_session(conversation, cwd=state.cwd)
         self._summary(value.get("latest_summary"))
         first, is_shorter = state.history.unread([_identity(one) for one in value["history"]], MESSAGES)
@@ -136,13 +144,26 @@ class AmazonQDb(Kiro):
             if call_id is None or name is None:
                 self.unparsed("unknown-type", call)
             else:
-                self.show_call(call_id, name, call.get("args"), call, index=index)
+                show_call(self, call_id, name, call.get("args"), call, index=index)
         return None
 
     def _say(self, value: Line) -> None:
         self.ensure_turn()
         if (text := string(value.get("content"))) and text.strip():
             self.emit_text("assistant", text, message_id=string(value.get("message_id")))
+
+
+class KiroDb(AmazonQDb):
+    """A line is a row: what its columns state, and the conversation."""
+
+    dialect = "kiro-db"
+    protocol = default_provider = "kiro"
+
+    def read(self, value: Line) -> Skip:
+        conversation = record(value.get("conversation"))
+        if string(conversation.get("conversation_id")) is None or not isinstance(conversation.get("history"), list):
+            return self.unparsed("unknown-type", value)
+        return self.read_conversation(conversation, string(value.get("key")))
 
 
 def _entry(one: Any) -> tuple[Line, Line, Line]:

@@ -25,19 +25,24 @@ _EXIT_CODE = "\n\nExit Code: "
 
 
 class Kiro(Parser):
-    """What the formats have in common: the names of tools."""
+    """What Kiro's formats have in common."""
 
     protocol = default_provider = "kiro"
     STATES_TIMES = True
 
     def show_call(self, call_id: str, tool: str, given: Any, raw: Line, *, index: int | None = None) -> Skip:
-        name = _NAMES.get(tool, tool)
-        if tool == "write" and "command" in record(given):
-            name = _NAMES["fs_write"]
-        self.ensure_turn()
-        canonical = canonical_name(name, given, call_id)
-        known = canonical if canonical != name or name == tool else None
-        return self.calls.show(call_id, tool, given, raw=raw, name=known, place=(None, index))
+        return show_call(self, call_id, tool, given, raw, index=index)
+
+
+def show_call(parser: Parser, call_id: str, tool: str, given: Any, raw: Line, *, index: int | None = None) -> Skip:
+    """Show a call of a tool that Kiro and Amazon Q may have a name of their own for."""
+    name = _NAMES.get(tool, tool)
+    if tool == "write" and "command" in record(given):
+        name = _NAMES["fs_write"]
+    parser.ensure_turn()
+    canonical = canonical_name(name, given, call_id)
+    known = canonical if canonical != name or name == tool else None
+    return parser.calls.show(call_id, tool, given, raw=raw, name=known, place=(None, index))
 
 
 class KiroSession(Kiro):
