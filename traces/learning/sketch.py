@@ -181,7 +181,7 @@ _TEXTS = (
     "thinking",
     "thought",
 )
-_INNER = ("function", "state", "tool_call")
+_INNER = ("function", "detail", "state", "tool_call")
 _ROLES = {
     **dict.fromkeys(("user", "human", "prompt", "query"), "user"),
     **dict.fromkeys(("reasoning", "thinking", "thought", "think"), "reasoning"),
@@ -270,11 +270,12 @@ def _key_here(node: dict[str, Any], names: Iterable[str], kinds: type | tuple[ty
 
 
 def _call_id(node: dict[str, Any]) -> str:
-    """The key of a call's id that says that it is one; empty if there is none."""
+    """The key of a call's id that says that it is one; empty if there is none. The id of a tool is its name."""
+    names = [node[name] for name in _NAMES if isinstance(node.get(name), str)]
     for name, value in node.items():
         parts = words(name)
         is_id = parts[-1:] in (["id"], ["ref"]) and isinstance(value, str) and 0 < len(value) <= MAX_ID
-        if is_id and {"call", "tool"} & set(parts) and "parent" not in parts:
+        if is_id and value not in names and {"call", "tool"} & set(parts) and "parent" not in parts:
             return name
     return ""
 
@@ -304,20 +305,27 @@ def _result(node: dict[str, Any], types: Iterable[str], calls: Iterable[str]) ->
     output = _key(node, _OUTPUTS)
     if not output:
         return {}
-    if own := _call_id(node):
-        return {"id": (own,), "output": output}
     for name, value in node.items():
         if isinstance(value, str) and value in calls and words(name)[-1:] in (["id"], ["of"], ["ref"]):
             return {"id": (name,), "output": output}
-    return {}
+    own = _call_id(node)
+    return {"id": (own,), "output": output} if own else {}
 
 
-def _usage(node: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The numbers of tokens in an object, as `token_counts` names them."""
+_TOKENS = {"token", "tokens"}
+
+
+def _usage(node: dict[str, Any], within: str) -> dict[str, tuple[str, ...]]:
+    """The numbers of tokens in an object, as `token_counts` names them. `within`: the key of the object, which may say
+    that all its numbers are such, also those of an object `cache` in it."""
+    said = set(words(within)) & (_TOKENS | {"usage"})
+    numbers: dict[tuple[str, ...], Any] = {(name,): value for name, value in node.items()}
+    if said and isinstance(cache := node.get("cache"), dict):
+        numbers |= {("cache", name): value for name, value in cache.items()}
     found: dict[str, tuple[str, ...]] = {}
-    for name, value in node.items():
-        parts = set(words(name))
-        if type(value) is not int or not parts & {"token", "tokens"}:
+    for keys, value in numbers.items():
+        parts = {word for key in keys for word in words(key)}
+        if type(value) is not int or not (said or parts & _TOKENS):
             continue
         if parts & {"cached", "cache"}:
             part = "write" if parts & {"write", "creation"} else "read"
@@ -325,11 +333,11 @@ def _usage(node: dict[str, Any]) -> dict[str, tuple[str, ...]]:
             part = "reasoning"
         elif parts & {"input", "prompt"}:
             part = "prompt"
-        elif parts & {"output", "completion"} or parts <= {"token", "tokens"}:
+        elif parts & {"output", "completion"} or parts <= _TOKENS:
             part = "output"
         else:
             continue
-        found.setdefault(part, (name,))
+        found.setdefault(part, keys)
     return found if found.keys() & {"prompt", "output"} else {}
 
 
@@ -392,7 +400,7 @@ class _Walk:
         if result and not (call and result["output"] == call.get("input")):
             self._note(Place("result", path, result), Found(number, find(value, result["id"])[0], ""))
             used.add(result["output"][0])
-        if usage := _usage(value):
+        if usage := _usage(value, next((step for step in reversed(node.path) if isinstance(step, str)), "")):
             self._note(Place("usage", path, usage), Found(number, "", ""))
         if not call and not result:
             used |= self._texts(number, value, path, role)

@@ -13,7 +13,7 @@ from tests.cli.command import here, sentence
 from tests.test_layout import ROOT
 from tooltap.testing import normalize, read_recording
 from tooltap.traces.learning.review import TRIED, Reading, closest, is_said, read
-from tooltap.traces.learning.sketch import MAX_DEPTH, MAX_PLACES, MAX_TYPES, sketch
+from tooltap.traces.learning.sketch import MAX_DEPTH, MAX_PLACES, MAX_TYPES, find, sketch
 
 FIXTURES = ROOT / "tests" / "fixtures"
 
@@ -59,7 +59,11 @@ def total(dialect: str) -> tuple[float, float, float]:
 
 
 @pytest.mark.parametrize(
-    "dialect", ["mini-trajectory", "openhands-json", "gptme-log", "openai-agents", "pydantic-ai", "langgraph"]
+    "dialect",
+    [
+        *("mini-trajectory", "openhands-json", "gptme-log", "openai-agents", "pydantic-ai", "langgraph"),
+        *("droid-stream", "vibe-json"),
+    ],
 )
 def test_everything_of_an_unknown_agent_is_recognised(dialect: str) -> None:
     assert total(dialect) == (1, 1, 1)
@@ -127,6 +131,34 @@ def test_document_of_steps_is_recognised() -> None:
         ("assistant", "There are two."),
     }
     assert seen.times == {("timestamp", "ISO 8601"): 3}
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        {"tokens": {"input": 9, "output": 2, "reasoning": 1, "cache": {"read": 5, "write": 3}}},
+        {"usage": {"input": 9, "output": 2, "reasoning": 1, "cacheRead": 5, "cacheWrite": 3}},
+        {"usage": {"inputTokens": 9, "outputTokens": 2, "reasoningTokens": 1, "cacheReadTokens": 5, "cacheWrite": 3}},
+    ],
+)
+def test_numbers_below_a_key_for_tokens_are_such(holder: dict[str, Any]) -> None:
+    [(place, _)] = sketch(json.dumps({"type": "end", **holder}).encode()).places.values()
+
+    counts = {part: find(holder, (*holder, *keys)) for part, keys in place.keys.items()}
+    assert counts == {"prompt": [9], "output": [2], "reasoning": [1], "read": [5], "write": [3]}
+
+
+@pytest.mark.parametrize("holder", [{"input": 9, "output": 2}, {"size": {"input": 9, "output": 2}}])
+def test_other_numbers_are_no_tokens(holder: dict[str, Any]) -> None:
+    assert sketch(json.dumps({"type": "end", **holder}).encode()).usages == 0
+
+
+def test_id_of_a_tool_is_not_that_of_its_call() -> None:
+    call = {"type": "tool_call", "toolId": "Read", "toolName": "Read", "id": "c1", "parameters": {"path": "a"}}
+    result = {"type": "tool_result", "toolId": "Read", "id": "c1", "value": "text"}
+    seen = sketch(f"{json.dumps(call)}\n{json.dumps(result)}\n".encode())
+
+    assert (seen.calls, seen.results) == ({"c1": "Read"}, {"c1"})
 
 
 def test_stream_of_pieces_is_recognised() -> None:
@@ -203,6 +235,8 @@ def learn(name: str, recording: Path, folder: Path, monkeypatch: pytest.MonkeyPa
         ("langgraph", 1, 1, 1),
         ("claude-stream", 1, 1, 0.5),
         ("codex-exec", 1, 1, 1),
+        ("droid-stream", 1, 1, 1),
+        ("vibe-json", 1, 1, 1),
     ],
 )
 def test_written_dialect_keeps_the_rules_and_reads_the_same(
