@@ -437,12 +437,14 @@ class Daemon:
             self._write_record()
 
     def _serve_browsers(self, listening: socket.socket, requests: Requests, tasks: TaskGroup) -> None:
+        from tooltap.daemon.taps.otlp.receiver import Receiver
         from tooltap.daemon.web.http.feed import Feeds
         from tooltap.daemon.web.http.services import Services
         from tooltap.daemon.web.server import WebServer
 
         feeds = Feeds(self.hub)
-        services = Services(self.config, self.journal, self.hub, requests, feeds, self.statistics)
+        receiver = Receiver(self._streams, wall_clock, self.config.stream.line_bytes)
+        services = Services(self.config, self.journal, self.hub, requests, feeds, receiver, self.statistics)
         self.web = WebServer(services, listening, self._token)
         tasks.start_soon(self.web.run)
         tasks.start_soon(_repeat, FILES_PERIOD, self.web.check_files, name="files of the web gateway")

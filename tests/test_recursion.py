@@ -43,6 +43,8 @@ BOUNDED = {
     "protocol/payloads.py:_written": "the types of a payload, which are ours",
     "normalizers/catalog/registry.py:recognise": "of an array it recognises the objects, which are no arrays",
     "daemon/taps/hooks/json_edit.py:_container": "down to `DEPTH`",
+    "daemon/taps/otlp/records.py:_attributes": "down to `DEPTH`",
+    "daemon/taps/otlp/records.py:_value": "down to `DEPTH`",
     "daemon/taps/hooks/json_edit.py:_value": "down to `DEPTH`",
     "normalizers/dialects/happier/__init__.py:_is_legacy": LINE,
     "normalizers/dialects/codex/answers.py:read_answer": LINE,

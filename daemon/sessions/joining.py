@@ -20,6 +20,10 @@ A prompt is ingested from whoever reports it first; the other one is left out. T
 stream remembers the ids and beginnings of the latest prompts it has reported (`StreamInfo.prompts`), and which prompts
 of others it has left out for them (`StreamInfo.repeated`). So the same words, said twice, are reported twice.
 
+Telemetry that an agent sends (`taps/otlp`) says the least. It reports a session only while nothing else does: each turn
+is reported, whole, if no other stream has the session at that time. Else only what could not be read is reported, and
+how calls ended that it has reported before.
+
 Events that are left out are counted under `told-elsewhere`.
 """
 
@@ -76,6 +80,8 @@ class NextCommit(Protocol):
 
 DISPLAY_TOOLS = "display-tools"
 """The dialect of the MCP server."""
+TELEMETRY = "otlp"
+"""The dialect of what agents send as telemetry."""
 
 
 class DisplayClient(NamedTuple):
@@ -345,7 +351,9 @@ class Joining:
             self.displays.hold(live)
             return
         calls = await self._open_calls() if self.displays.may_give(live) else []
-        if is_tap(live.info):
+        if live.info.asked_dialect == TELEMETRY:
+            await self._leave_out_telemetry(live)
+        elif is_tap(live.info):
             await self._leave_out(live)
         self.displays.give(live, calls)
 
@@ -355,7 +363,7 @@ class Joining:
             live.is_shared
             or is_silent_gateway(live.info)
             or self.displays.waiting
-            or live.info.asked_dialect == DISPLAY_TOOLS
+            or live.info.asked_dialect in (DISPLAY_TOOLS, TELEMETRY)
         )
 
     async def _open_calls(self) -> list[CallOfAgent]:
@@ -387,7 +395,11 @@ class Joining:
             others = {one.stream: one for one in streams if one.stream != info.stream} | {
                 one.stream: one for one in connected.values() if session in (one.last_session, one.session, *one.roles)
             }
-            others = {name: connected.get(name, one) for name, one in others.items()}
+            others = {
+                name: connected.get(name, one)
+                for name, one in others.items()
+                if one.asked_dialect not in (HOOKS, TELEMETRY)
+            }
             heard |= {
                 name: one for name, one in others.items() if is_file(one) or _is_gateway(one) != _is_gateway(info)
             }
@@ -407,6 +419,44 @@ class Joining:
 
         live.withhold(is_elsewhere)
 
+    async def _leave_out_telemetry(self, live: NextCommit) -> None:
+        info = live.info
+        first: dict[str, int] = {}
+        for event in live.pending:
+            if event.ts is not None:
+                first.setdefault(event.session, event.ts)
+        stored = {session: await self._journal.streams_of(session) for session in {one.session for one in live.pending}}
+        open_calls = (await self._journal.open_calls())["calls"] if "owner" in info.roles.values() else []
+        own = {row["callId"] for row in open_calls if row["stream"] == info.stream}
+        # Nothing else runs from here on: what the others have reported until now is known.
+        connected = {one.stream: one for one in self._connected()}
+        roles: dict[str, Role] = {}
+        for session, streams in stored.items():
+            known = {one.stream: one for one in streams} | {
+                one.stream: one for one in connected.values() if session in (one.last_session, one.session, *one.roles)
+            }
+            others = [connected.get(name, one) for name, one in known.items()]
+            is_reported = any(_reports(one, session, first.get(session, 0)) for one in others)
+            roles[session] = "guest" if is_reported else "owner"
+        elsewhere = set()
+        for event in live.pending:
+            session = event.session
+            if session not in info.roles or (event.kind == "turn" and event.fields.state == "started"):
+                info.roles = dict([*info.roles.items(), (session, roles[session])][-REMEMBERED:])
+            is_needed = event.kind == "unparsed" or _is_guest_notice(event) or _call_of(event) in own
+            if info.roles[session] == "guest" and not is_needed:
+                elsewhere.add(event.id)
+        live.withhold(lambda event: event.id in elsewhere)
+
+
+def _reports(info: StreamInfo, session: str, since: int) -> bool:
+    """Return whether a stream other than telemetry reports what happens in a session from some time on."""
+    if is_file(info):
+        return info.followed or (info.last_t or 0) >= since
+    if not is_tap(info) or is_silent_gateway(info):
+        return False
+    return info.roles.get(session) != "guest" and (info.state != "ended" or (info.last_t or 0) >= since)
+
 
 def is_file(info: StreamInfo | FilePosition) -> bool:
     return info.followed or (info.dialect or info.asked_dialect) in session_dialects()
@@ -419,7 +469,7 @@ def names_session(info: StreamInfo) -> bool:
 
 def is_tap(info: StreamInfo) -> bool:
     """Return whether a stream is from a tap of an agent, and may own a session."""
-    return not is_file(info) and info.asked_dialect not in (DISPLAY_TOOLS, HOOKS)
+    return not is_file(info) and info.asked_dialect not in (DISPLAY_TOOLS, HOOKS, TELEMETRY)
 
 
 def _is_guest(info: StreamInfo, session: str, others: Iterable[StreamInfo], connected: Container[str]) -> bool:

@@ -19,7 +19,7 @@ from tooltap.daemon.system.http_server import HttpConnection, HttpServer
 from tooltap.daemon.system.logs import Trouble, get_logger
 from tooltap.daemon.system.loop import name_task
 from tooltap.daemon.system.tcp import url_of
-from tooltap.daemon.web.api import api
+from tooltap.daemon.web.api import api, otlp
 from tooltap.daemon.web.http.guard import PATIENCE, Guard, Origins
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.requests import HANDLERS
@@ -115,6 +115,7 @@ class WebServer:
             "logins": len(self._logins.alive()),
             "connections": len(self._server.server_state.connections),
             "feeds": len(self._services.feeds),
+            "otlp": self._services.otlp.statistics(),
             "answers": {str(status): number for status, number in sorted(self._answers.items())},
         }
 
@@ -141,7 +142,11 @@ def application(
     """Assemble the ASGI application. `new_link` makes a link that logs a browser in; `host` and `port`: where the
     server listens."""
     web = services.config.web
-    routes = [*api.routes(services, logins, new_link), *page.routes(services, logins)]
+    routes = [
+        *api.routes(services, logins, new_link),
+        *otlp.routes(services.otlp),
+        *page.routes(services, logins),
+    ]
     endpoints = Starlette(routes=routes, exception_handlers=HANDLERS)
     endpoints.router.redirect_slashes = False  # an address with a slash too many is not found
     guarded = Guard(

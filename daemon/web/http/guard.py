@@ -58,6 +58,11 @@ LOGIN = "tooltap.login"
 FORM_BYTES = 65_536
 HISTORY_BYTES = 16_777_216
 """Maximum size of a request that repeats a whole conversation, as AG-UI's clients do."""
+OTLP_PATHS = ("/v1/logs", "/v1/traces", "/v1/metrics")
+"""Addresses to which agents send their telemetry."""
+OTLP_BYTES = 16_777_216
+"""Maximum size of a batch of telemetry, also when it is decoded. An exporter limits the records in a batch, not their
+size."""
 TELLING_BYTES = 1_048_576
 """Maximum size of a request that is passed on to an agent, in bytes."""
 PATIENCE = 60.0
@@ -139,6 +144,8 @@ class Guard:
         if scope["method"] == "POST":
             most, what = (TELLING_BYTES, "request") if is_telling else (FORM_BYTES, "form")
             most = HISTORY_BYTES if is_running else most
+            if scope["path"] in OTLP_PATHS:
+                most, what = OTLP_BYTES, "batch"
             try:
                 with anyio.fail_after(self._patience):
                     body = await _body(receive, most)

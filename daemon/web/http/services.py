@@ -9,6 +9,7 @@ from tooltap.daemon.config import Config
 from tooltap.daemon.hub import Hub
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.server.requests import Requests
+from tooltap.daemon.taps.otlp.receiver import Receiver
 from tooltap.daemon.web.http.feed import Feeds
 
 
@@ -18,5 +19,6 @@ class Services(NamedTuple):
     hub: Hub
     requests: Requests
     feeds: Feeds
+    otlp: Receiver
     statistics: Callable[[], Awaitable[dict[str, Any]]]
     """Returns the answer of `stats`."""
