@@ -11,7 +11,11 @@ from typing import Any
 import msgspec
 import orjson
 
-__all__ = ["ForAgent", "request_key", "response_key"]
+__all__ = ["SINCE", "ForAgent", "joined_since", "request_key", "response_key"]
+
+SINCE = "-since-"
+"""In the id of a tap's own request that joins a session: comes before when the tap has heard of the session, in ms
+since the epoch."""
 
 _PIS = {"extension_ui_response": "dialog", "response": "command"}
 """Type of a response in Pi's RPC mode -> what it responds to."""
@@ -34,6 +38,14 @@ class ForAgent(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True)
     """A line for the agent's client: it closes the client's dialog."""
     id: str
     """Id of the answer, prompt or interrupt: the daemon sends it again, with the same id, if a connection was lost."""
+
+
+def joined_since(message: dict[str, Any]) -> int | None:
+    """Return what the id of a response says after `SINCE`, in ms since the epoch, or None."""
+    _, found, since = str(message.get("id")).rpartition(SINCE)
+    return (
+        int(since) if found and len(since) == len("1700000000000") and since.isascii() and since.isdecimal() else None
+    )
 
 
 def response_key(message: Any) -> str | None:

@@ -6,9 +6,12 @@ JSON-RPC message in each text message. The tap joins every thread that is loaded
 loaded later; from then on it gets the messages about them, and the requests that are still open. It answers none by
 itself.
 
-A thread that has no turn yet cannot be joined; that is tried again when it becomes active. Threads that Codex makes for
-itself, such as one for a title, are ephemeral, and are left out: what is about a thread that was not joined is not
-tapped. What the tap asks for itself is not tapped either, only what it gets about a thread that it joins.
+A thread that has no turn yet cannot be joined; that is tried again when it becomes active. The id of the request says
+when the tap has heard of the thread: a turn that has ended since, and before the thread is joined, is read whole. A
+thread that is loaded when the tap connects to a server for which it has waited is known since that server has begun.
+Threads that Codex makes for itself, such as one for a title, are ephemeral, and are left out: what is about a thread
+that was not joined is not tapped. What the tap asks for itself is not tapped either, only what it gets about a thread
+that it joins.
 
 The requests of a server have numbers, which a new server uses again. So each server is a stream of its own. That of a
 server which has ended is ended when the next one is there. As with other servers, what was said while nobody was
@@ -50,7 +53,7 @@ from tooltap.daemon.taps.delivery.delivery import WriteToAgent
 from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.normalizers.wire.framing import MAX_LINE_BYTES
 from tooltap.normalizers.wire.values import first_string, record, strings
-from tooltap.protocol.answers import ForAgent, request_key, response_key
+from tooltap.protocol.answers import SINCE, ForAgent, request_key, response_key
 
 ROOT = 0
 SETTLED = 2.0
@@ -115,6 +118,8 @@ class _Attachment:
         self._noted = noted
         self._open_tap = open_tap
         self._loop = asyncio.get_running_loop()
+        self._began = time.time()
+        """Seconds since the epoch. A socket that is younger is that of a server for which this has waited."""
         self._instance: Instance | None = None
         self._tap: Tap | None = None
         self._connection: _Connection | None = None
@@ -170,13 +175,16 @@ class _Attachment:
         """Use one connection to its end. Raises `AttachError`, `OSError`, and the errors of websockets."""
         await self._wait_until_settled()
         instance = _instance(self._path)
+        created = self._path.stat().st_mtime
+        was_awaited = instance != self._instance and created >= self._began
         async with _connected(self._path) as socket:
             _log.info("attached", socket=str(self._path))
+            since = created if was_awaited else time.time()
             tap = await self._tap_of(instance)
             began = time.monotonic()
             try:
                 async with anyio.create_task_group() as tasks:
-                    self._connection = _Connection(socket, tap, tasks, self._view)
+                    self._connection = _Connection(socket, tap, tasks, self._view, since)
                     await self._connection.run()
                     tasks.cancel_scope.cancel()
             except ExceptionGroup as errors:
@@ -332,9 +340,10 @@ class _RefusedError(Exception):
 
 
 class _Thread:
-    """A thread of the server."""
+    """A thread of the server. `since`: when the tap has heard of it, in seconds since the epoch."""
 
-    def __init__(self) -> None:
+    def __init__(self, since: float) -> None:
+        self.since = since
         self.is_joined = False
         self.is_asked = False
         """Whether an attempt to join it is under way."""
@@ -343,10 +352,12 @@ class _Thread:
 
 
 class _Connection:
-    """One connection to the server. `tap`: gets what is said. `view`: how much of a running turn is asked for."""
+    """One connection to the server. `tap`: gets what is said. `view`: how much of a running turn is asked for. `since`:
+    when the tap has heard of the threads that are loaded, in seconds since the epoch."""
 
-    def __init__(self, socket: ClientConnection, tap: Tap, tasks: TaskGroup, view: str) -> None:
+    def __init__(self, socket: ClientConnection, tap: Tap, tasks: TaskGroup, view: str, since: float) -> None:
         self._view = view
+        self._since = since
         self._socket = socket
         self._tap = tap
         self._tasks = tasks
@@ -402,9 +413,10 @@ class _Connection:
             return None
         return text.getvalue().decode(errors="replace")
 
-    async def _ask(self, method: str, params: dict[str, Any], thread: str | None = None) -> None:
+    async def _ask(self, method: str, params: dict[str, Any], thread: str | None = None, note: str = "") -> None:
+        """`note`: ends the id of the request."""
         self._number += 1
-        request_id = f"{OWN}{method}-{self._number}"
+        request_id = f"{OWN}{method}-{self._number}{note}"
         self._asked[request_id] = thread
         await self._socket.send(orjson.dumps({"id": request_id, "method": method, "params": params}).decode())
 
@@ -429,7 +441,8 @@ class _Connection:
         status = record(params.get("status")).get("type")
         if method == "thread/closed":
             self._own.discard(thread_id)
-            return self._threads.pop(thread_id, _Thread()).is_joined
+            closed = self._threads.pop(thread_id, None)
+            return closed is not None and closed.is_joined
         if method == "thread/started" or (method == "thread/status/changed" and status == "active"):
             await self._join(thread_id, is_news=True)
         if method == "thread/started" and first_string(thread, "parentThreadId") in self._threads:
@@ -453,7 +466,7 @@ class _Connection:
             raise _RefusedError(first_string(record(message.get("error")), "message") or "it refuses")
         if "data" in result:
             for loaded in strings(result["data"]):
-                await self._join(loaded, is_news=True)
+                await self._join(loaded, is_news=True, since=self._since)
             if cursor := first_string(result, "nextCursor"):
                 await self._ask("thread/loaded/list", {"cursor": cursor})
         else:
@@ -463,11 +476,12 @@ class _Connection:
 
     # -- joining threads ----------------------------------------------------------------------------------------------
 
-    async def _join(self, thread_id: str, *, is_news: bool = False) -> None:
-        """Join a thread, unless that is done. `is_news`: there is a new reason to try it."""
+    async def _join(self, thread_id: str, *, is_news: bool = False, since: float | None = None) -> None:
+        """Join a thread, unless that is done. `is_news`: there is a new reason to try it; `since`: as in `_Thread`, if
+        the tap does not know the thread yet; now, by default."""
         if thread_id in self._own or not _has_room(self._threads, thread_id) or len(self._asked) >= MOST_KNOWN:
             return
-        thread = self._threads.setdefault(thread_id, _Thread())
+        thread = self._threads.setdefault(thread_id, _Thread(time.time() if since is None else since))
         if is_news:
             thread.tries = 0
         if thread.is_joined or thread.is_asked:
@@ -476,7 +490,7 @@ class _Connection:
         thread.tries += 1
         page = {"limit": 1, "sortDirection": "desc", "itemsView": self._view}
         params = {"threadId": thread_id, "excludeTurns": True, "initialTurnsPage": page}
-        await self._ask("thread/resume", params, thread_id)
+        await self._ask("thread/resume", params, thread_id, f"{SINCE}{int(thread.since * 1000)}")
 
     def _read_joined(self, thread_id: str, *, is_joined: bool) -> bool:
         thread = self._threads.get(thread_id)

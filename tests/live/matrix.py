@@ -331,8 +331,6 @@ EXPLAINED = {
     "its file anew, and finds nothing there.",
     "qwen/(gateway|gateway-killed)/resume": "Qwen Code names no session to its model, and changes the first prompt of "
     "one that it resumes: its model, and so the gateway, sees another conversation.",
-    "codex/attach/(text|refused|quota)": "A session begins with its first prompt, which the scripted model answers at "
-    "once: when `attach` joins, the turn is over, and only in the session file.",
     "claude-agent-acp/(proxy|stored)/refused": "Claude Agent says in a message of the model that the server refuses.",
     "claude-agent-acp/stored/sigint": "Claude Agent repeats the interrupted call as one that the user has rejected: it "
     "reads `denied`.",

@@ -31,7 +31,7 @@ from tooltap.normalizers.dialects.codex.threads import Asked, CodexState
 from tooltap.normalizers.tools.outcome import status_word
 from tooltap.normalizers.tools.payload import strings
 from tooltap.normalizers.wire.values import first_string, record, records, whole
-from tooltap.protocol.answers import ForAgent
+from tooltap.protocol.answers import ForAgent, joined_since
 from tooltap.protocol.events import SessionEvent
 
 MANY_CHILDREN = 512
@@ -101,7 +101,7 @@ class CodexAppServerState(CodexState, kw_only=True):
     has_joined: bool = False
     """Whether the client has joined a thread that other clients have open, and so shares its requests with them."""
     joined: dict[str, int] = msgspec.field(default_factory=dict)
-    """Session -> start of the turn in whose middle the client has joined it."""
+    """Session -> start of the turn in whose middle, or after which, the client has joined it."""
 
 
 class CodexAppServer(CodexParser):
@@ -291,8 +291,9 @@ class CodexAppServer(CodexParser):
         self.calls.update(call, progress={"text": first_string(params, "message") or "", "data": {}})
         return None
 
-    def _show_thread(self, thread: Line, settings: Line) -> Skip:
-        """Read a thread from the answer to the client's request, or from a notification, which has no settings."""
+    def _show_thread(self, thread: Line, settings: Line, since: int | None = None) -> Skip:
+        """Read a thread from the answer to the client's request, or from a notification, which has no settings.
+        `since`: when the client has heard of the thread."""
         if (thread_id := first_string(thread, "id")) is None:
             return "answer"
         self._find_child({"thread": thread})
@@ -300,8 +301,10 @@ class CodexAppServer(CodexParser):
         before, page = len(self.items), record(settings.get("initialTurnsPage"))
         self.state.has_joined = self.state.has_joined or bool(page)
         newest = next(iter(records(page.get("data"))), {})
-        skip = self._show_settings(thread, settings, resumed=bool(page.get("nextCursor")) or _is_over(newest))
-        self._catch_up(newest, record(thread.get("status")), settings)
+        is_missed = since is not None and _is_over(newest) and _ended(newest) >= since
+        resumed = bool(page.get("nextCursor")) or (_is_over(newest) and not is_missed)
+        skip = self._show_settings(thread, settings, resumed=resumed)
+        self._catch_up(newest, record(thread.get("status")), settings, is_missed=is_missed)
         return skip if len(self.items) == before else None
 
     def _show_settings(self, thread: Line, settings: Line, *, resumed: bool) -> Skip:
@@ -327,9 +330,9 @@ class CodexAppServer(CodexParser):
         self.begin_thread(resumed=resumed, **stated, **shown)
         return None
 
-    def _catch_up(self, newest: Line, status: Line, value: Line) -> None:
+    def _catch_up(self, newest: Line, status: Line, value: Line, *, is_missed: bool) -> None:
         """Read what has happened to the thread before this client joined it, or while it was away. `newest`: the newest
-        turn, if the client has asked for it."""
+        turn, if the client has asked for it; `is_missed`: it is over, and the client has been there, but not joined."""
         newest_id = first_string(newest, "id")
         if newest_id is None:
             return
@@ -345,7 +348,7 @@ class CodexAppServer(CodexParser):
                 is_open = True
                 if status.get("activeFlags") == []:
                     self.permissions.expire_turn(self.session, turn.id, stated=True)
-        if is_over or is_open or newest_id == self.thread.ended:
+        if (is_over and not is_missed) or is_open or newest_id == self.thread.ended:
             return
         now, items = self.ts, list(records(newest.get("items")))
         if items:  # else the turn is there from now on only
@@ -357,6 +360,9 @@ class CodexAppServer(CodexParser):
             self.ts = whole(item.get("completedAtMs")) or whole(item.get("startedAtMs")) or self.ts
             self.read_turn_item(core_item(item), not _is_running(item), value)
             self._find_spawned(item)
+        if is_over:
+            self.ts = _ended(newest)
+            self.read_event(_turn_completed({"turn": newest}), value)
         self.ts = now
 
     def joined(self, session: str) -> int | None:
@@ -437,7 +443,9 @@ class CodexAppServer(CodexParser):
         if error := first_string(record(value.get("error")), "message"):
             self.notice("provider-error", error, "error")
             return None
-        return "handshake" if "userAgent" in result else self._show_thread(record(result.get("thread")), result)
+        if "userAgent" in result:
+            return "handshake"
+        return self._show_thread(record(result.get("thread")), result, joined_since(value))
 
 
 def _is_running(item: Line) -> bool:
@@ -449,6 +457,15 @@ def _started(turn: Line, items: Sequence[Line]) -> int | None:
     if (seconds := whole(turn.get("startedAt"))) is not None:
         return seconds * 1000
     return next((ms for item in items if (ms := whole(item.get("startedAtMs"))) is not None), None)
+
+
+def _ended(turn: Line) -> int:
+    """Return when a turn that is over has ended, in ms since the epoch; 0 if that is unknown. A turn states it in
+    seconds, its items in ms."""
+    items = (
+        whole(item.get(key)) or 0 for item in records(turn.get("items")) for key in ("startedAtMs", "completedAtMs")
+    )
+    return max((whole(turn.get("completedAt")) or 0) * 1000, *items, 0)
 
 
 def _is_over(turn: Line) -> bool:

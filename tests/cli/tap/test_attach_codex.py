@@ -80,7 +80,7 @@ class AppServer:
     """An app-server with a thread that works, and one of Codex's own. `requests` are open: each client gets them when
     it joins the thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_new: bool = False) -> None:
         self.got: Queue[dict[str, Any]] = Queue()
         """What a client has sent, but the beginning of its connection."""
         self.connections: Queue[ServerConnection] = Queue()
@@ -94,7 +94,8 @@ class AppServer:
         self.status: dict[str, Any] = {"type": "active", "activeFlags": ["waitingOnApproval"]}
         path.unlink(missing_ok=True)
         self._server = unix_serve(self._serve, str(path))
-        os.utime(path, (mark := next(_marks), mark))  # it is old, and differs from every other one
+        if not is_new:
+            os.utime(path, (mark := next(_marks), mark))  # it is old, and differs from every other one
         self._thread = threading.Thread(target=self._server.serve_forever)
 
     def __enter__(self) -> Self:
@@ -261,6 +262,43 @@ def test_thread_is_joined_when_it_has_a_turn(daemon: Running, path: Path) -> Non
     assert before == {THREAD}
     assert {one["session"] for one in events_of(daemon)} == {THREAD, "late"}
     assert [one["session"] for one in of(daemon, "session")] == [THREAD, "late"]
+
+
+@pytest.mark.parametrize(("seconds", "states"), [(60, ["started", "completed"]), (-60, [])], ids=["later", "earlier"])
+def test_turn_that_is_over_when_its_thread_is_joined_is_there_if_the_tap_knew_the_thread(
+    daemon: Running, path: Path, seconds: int, states: list[str]
+) -> None:
+    with AppServer(path) as server, attached(daemon, path) as wire:
+        question(wire)
+        at = int(time.time()) + seconds
+        short = {"id": "short", "rootTurnId": "short", "startedAt": at, "completedAt": at, "durationMs": 5}
+        server.turns = [turn("completed", **{**short, "items": [PROMPT, {**ENDED, "id": "call-2"}]})]
+        server.joinable.append("late")
+        server.say(notify("thread/status/changed", "late", status={"type": "active", "activeFlags": []}), *COMPLETED)
+        until(lambda: {"late"} <= {one["session"] for one in of(daemon, "session")})
+
+    late = [one for one in events_of(daemon) if one["session"] == "late"]
+    assert [one["state"] for one in late if one["kind"] == "turn"] == states
+    assert [one["text"] for one in late if one["kind"] == "message"] == ["Make a file."][: len(states)]
+    assert [one["status"] for one in late if one["kind"] == "tool-result"] == ["completed"][: len(states)]
+    assert [one["state"] for one in late if one["kind"] == "session"] == ["started" if states else "resumed"]
+
+
+def test_turn_that_is_over_when_the_tap_connects_is_there_if_the_tap_has_waited_for_the_server(
+    daemon: Running, path: Path
+) -> None:
+    with start("attach", "codex", f"unix:{path}", "--socket", daemon.path) as child:
+        log(child, "not attached")
+        server = AppServer(path, is_new=True)
+        server.requests, at = [], int(time.time()) + 60
+        server.turns = [turn("completed", startedAt=at, completedAt=at, items=[PROMPT, ENDED])]
+        with server:
+            until(lambda: len(of(daemon, "turn")) == 2)
+        child.kill()
+
+    assert [one["state"] for one in of(daemon, "session")][:1] == ["started"]
+    assert [one["state"] for one in of(daemon, "turn")] == ["started", "completed"]
+    assert [one["text"] for one in of(daemon, "message")] == ["Make a file."]
 
 
 def test_subagent_belongs_to_its_thread(daemon: Running, path: Path) -> None:
