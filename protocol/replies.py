@@ -73,6 +73,9 @@ class Session(_Result, kw_only=True):
 
     session: str
     provider: str
+    aliases: dict[str, int] | None = None
+    """Ids under which earlier events of the session are stored, because its own was not known yet -> the `seq` of the
+    event that named the session; at most 100."""
     host: str | None = None
     """The remote that it comes from (`tooltap remote add`); absent: this machine."""
     agent_version: str | None = None

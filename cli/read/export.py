@@ -364,7 +364,7 @@ def _write_events(
 
     if (row := page.session) is not None:
         if names is not None:
-            run_client(lambda: _learn_names(names, page.name, socket))
+            run_client(lambda: _learn_names(names, row, socket))
         exported = begin(masked_title(page.title, partial(masking.mask, where="title"), names))
         run_client(lambda: _write_session(exported, write, row, socket, bodies, masking, names))
         return exported
@@ -495,11 +495,13 @@ def _read_twice(path: str, names: Anonymizer | None) -> Iterator[Iterator[bytes]
         yield read_chunks(path)
 
 
-async def _learn_names(names: Anonymizer, session: str, socket: Path | None) -> None:
+async def _learn_names(names: Anonymizer, session: dict[str, Any], socket: Path | None) -> None:
     from tooltap.daemon.client.asynchronous import subscribe
+    from tooltap.daemon.sessions.listing import stored_names
     from tooltap.protocol.filters import Filter
 
-    async with subscribe(after="start", filter=Filter(session=(session,)), follow=False, path=socket) as items:
+    wanted = Filter(session=stored_names(session))
+    async with subscribe(after="start", filter=wanted, follow=False, path=socket) as items:
         async for item in items:
             if isinstance(item, bytes):
                 names.learn(item)
@@ -577,16 +579,19 @@ async def _write_session(
     masking: Masking,
     names: Anonymizer | None,
 ) -> None:
+    import msgspec
+
     from tooltap.daemon.client.asynchronous import connect, subscribe
     from tooltap.daemon.export.redaction import masked_event
     from tooltap.daemon.export.source import MissingRange
+    from tooltap.daemon.sessions.listing import is_of, stored_names
     from tooltap.daemon.views.select import LaterViews
     from tooltap.protocol.events import ToolUpdate, decode
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.frames import Gap
 
-    wanted, views = Filter(session=(session["session"],)), LaterViews()
-    updates = Filter(session=(session["session"],), kind=("tool-update",))
+    wanted, views = Filter(session=stored_names(session)), LaterViews()
+    updates = msgspec.structs.replace(wanted, kind=("tool-update",))
     async with subscribe(after="start", filter=updates, follow=False, path=socket) as items:
         async for item in items:
             if isinstance(item, bytes) and isinstance(event := decode(item), ToolUpdate) and event.display is not None:
@@ -597,7 +602,8 @@ async def _write_session(
     async with connect(socket) as client, subscribe(after=0, filter=wanted, follow=False, path=socket) as items:
         async for item in items:
             if isinstance(item, bytes):
-                if views.is_given(event := decode(item)):
+                event = decode(item)
+                if views.is_given(event) or not is_of(session, event.session, event.seq or 0):
                     continue
                 event = views.put(masked_event(item, partial(masking.mask, where=f"event {event.seq}"), names))
                 if deleted is not None and event.seq is not None and session["firstSeq"] < event.seq:

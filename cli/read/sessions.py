@@ -399,17 +399,21 @@ def find_session(socket: Path | None, wanted: str) -> dict[str, Any]:
         return named
     sessions = list(list_sessions(socket, EVERY, empty=True))
     begun = [one for one in sessions if one["session"].startswith(wanted)]
+    aliased = [one for one in sessions if wanted in one.get("aliases", {})]
     words = wanted.casefold().split()
-    found = begun or [one for one in sessions if words and all(word in _title(one) for word in words)]
+    found = aliased or begun or [one for one in sessions if words and all(word in _title(one) for word in words)]
     match found:
         case [one]:
             return one
         case []:
             _refuse(wanted, sessions)
-    what = f"an id that starts with {wanted!r}" if begun else f"the words {wanted!r} in the title"
+    if aliased:
+        what = f"had the id {wanted!r} before"
+    else:
+        what = f"have an id that starts with {wanted!r}" if begun else f"have the words {wanted!r} in the title"
     listed = [f"{short(one['session'], MAX_ID)} ({_about(one)})" for one in found[:LISTED]]
     more = [f"and {len(found) - LISTED} more"] if len(found) > LISTED else []
-    raise AmbiguousSessionError(f"{len(found)} sessions have {what}: {', '.join([*listed, *more])}; name one of them")
+    raise AmbiguousSessionError(f"{len(found)} sessions {what}: {', '.join([*listed, *more])}; name one of them")
 
 
 def _refuse(wanted: str, sessions: list[dict[str, Any]]) -> NoReturn:

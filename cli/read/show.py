@@ -150,17 +150,21 @@ def _decoded(lines: Iterator[bytes]) -> Iterator[AnyEvent]:
 def _events(socket: Path | None, session: dict[str, Any], *kinds: str) -> Iterator[bytes]:
     """The events that the session had when it was found, as the daemon sends them. `kinds`: default all. Warns of gaps,
     also of damaged events after its last one: they may have been its own."""
+    from orjson import loads
+
     from tooltap.daemon.client.blocking import BlockingSubscription
+    from tooltap.daemon.sessions.listing import is_of, stored_names
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.frames import Gap, Subscribe
 
-    wanted = Filter(session=(session["session"],), kind=kinds or None)
+    wanted = Filter(session=stored_names(session), kind=kinds or None)
     frame = Subscribe(after=max(session["firstSeq"] - 1, 0), filter=wanted, follow=False)
     last, ended = f"{session['lastSeq']},".encode(), False
     with daemon_errors(), closing(BlockingSubscription(socket, frame, reconnect=False)) as subscription:
         for item in subscription:
             if isinstance(item, bytes) and not ended:
-                yield item
+                if "aliases" not in session or is_of(session, (event := loads(item))["session"], event["seq"]):
+                    yield item
                 ended = item.startswith(last, len(b'{"seq":'))
             elif isinstance(item, Gap) and (not ended or item.reason == "corrupt"):
                 warn(f"events {item.from_} to {item.to} are gone")

@@ -24,7 +24,7 @@ import msgspec
 from tooltap.daemon.export.anonymity import Anonymizer
 from tooltap.daemon.export.redaction import Redaction, masked_event, masked_output
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.sessions.listing import SessionFilter
+from tooltap.daemon.sessions.listing import SessionFilter, is_of, stored_names
 from tooltap.daemon.views.select import LaterViews, whole_body
 from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
@@ -270,7 +270,10 @@ class JournalSource:
         self, journal: Journal, session: str, part: ExportedPart, bodies: Bodies, redaction: Redaction
     ) -> None:
         self._journal = journal
-        self._wanted = Filter(session=(session,), kind=CONVERSATION if part.content == "conversation" else None)
+        self._name = session
+        self._session: dict[str, Any]
+        """The session's row, or at least its id."""
+        self._wanted = Filter(kind=CONVERSATION if part.content == "conversation" else None)
         self._part = part
         self._bodies = bodies
         self._redaction = redaction
@@ -280,6 +283,8 @@ class JournalSource:
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
         """Raises `JournalError`."""
+        self._session = await described(self._journal, self._name)
+        self._wanted = msgspec.structs.replace(self._wanted, session=stored_names(self._session))
         last = self._journal.latest if self._part.last is None else min(self._part.last, self._journal.latest)
         reached, left = max(self._part.first - 1, self._journal.oldest - 1), MAX_BYTES
         views = await self._later_views(reached)
@@ -314,14 +319,14 @@ class JournalSource:
     async def _deleted(self, first: int) -> MissingRange | None:
         """What retention has deleted at the beginning of the session, if the part has it. `first`: `seq` of the first
         event that is left."""
-        wanted = SessionFilter(session=self._wanted.session)
-        for row in await self._journal.sessions(limit=1, wanted=wanted):
-            begun, last = max(row["firstSeq"], self._part.first), min(self._journal.last_expired, first - 1)
-            try:
-                if begun <= last and await self._journal.event(row["firstSeq"]) is None:
-                    return MissingRange(begun, last, is_deleted=True)
-            except CorruptError:
-                pass  # it is named as such
+        if (first_seq := self._session.get("firstSeq")) is None:
+            return None
+        begun, last = max(first_seq, self._part.first), min(self._journal.last_expired, first - 1)
+        try:
+            if begun <= last and await self._journal.event(first_seq) is None:
+                return MissingRange(begun, last, is_deleted=True)
+        except CorruptError:
+            pass  # it is named as such
         return None
 
     async def _later_views(self, reached: int) -> LaterViews:
@@ -338,7 +343,11 @@ class JournalSource:
         return views
 
     def _decoded(self, events: list[StoredEvent], views: LaterViews) -> list[AnyEvent]:
-        return [views.put(self._masked(one)) for one in events if self._part.has(one) and not views.is_given(one.head)]
+        return [
+            views.put(self._masked(one))
+            for one in events
+            if self._part.has(one) and is_of(self._session, one.head.session, one.seq) and not views.is_given(one.head)
+        ]
 
     def _masked(self, stored: StoredEvent) -> AnyEvent:
         redaction = self._redaction
@@ -361,9 +370,16 @@ class JournalSource:
         return found
 
 
+async def described(journal: Journal, session: str) -> dict[str, Any]:
+    """Return a session's row; only its id if it has none, because it is damaged. Raises `JournalError`."""
+    rows = await journal.sessions(limit=1, wanted=SessionFilter(session=(session,)))
+    return rows[0] if rows else {"session": session}
+
+
 async def learn_names(journal: Journal, session: str, names: Anonymizer) -> None:
     """Learn the names in a session, of `MAX_BYTES` of its events. Raises `JournalError`."""
-    reached, left, wanted = journal.oldest - 1, MAX_BYTES, Filter(session=(session,))
+    wanted = Filter(session=stored_names(await described(journal, session)))
+    reached, left = journal.oldest - 1, MAX_BYTES
     while reached < journal.latest and left > 0:
         events, reached = await journal.read(reached, wanted, up_to=journal.latest, max_bytes=READ)
         left -= sum(len(one.body) for one in events)

@@ -79,6 +79,19 @@ class SessionFilter(NamedTuple):
         )
 
 
+def stored_names(session: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the ids under which events of a session are stored. `session`: its row in a `sessions` reply."""
+    return session["session"], *session.get("aliases", {})
+
+
+def is_of(session: Mapping[str, Any], name: str, seq: int) -> bool:
+    """Return whether an event that is stored under one of `stored_names` is of the session: other sessions may have had
+    the same id, before or later."""
+    own: str = session["session"]
+    last: int = session.get("aliases", {}).get(name, 0)
+    return name == own or session.get("firstSeq", 0) <= seq <= last
+
+
 PINNED = {"pinned": True}
 """What the row of a pinned session has besides."""
 ANY_SESSION = SessionFilter()

@@ -202,6 +202,7 @@ class Projection(ABC):
             earlier = self._rename(alias, stream)
             if earlier is not None:
                 row.absorb(earlier)
+                row.note_alias(alias, seq)
 
 
 _RULES: dict[str, Callable[[Projection, str, SessionRow, int, Produced], None]] = {

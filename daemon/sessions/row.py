@@ -292,6 +292,7 @@ DESCRIPTION = ("agent_version", "model", "title", "cwd", "branch")
 ORIGINS = ("forked_from", "resumes", "parent")
 """Columns that name a session which this one comes from."""
 MAX_MODELS = 16
+MAX_ALIASES = 100
 
 
 _OUTCOMES: dict[TurnState | None, SessionStatus] = {
@@ -505,6 +506,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The session that started this one."""
     resumes: str | None = None
     """The session that this one continues under a new id."""
+    aliases: dict[str, int] = {}
+    """Ids under which earlier events of the session are stored -> the `seq` of the event that named the session."""
     models: list[str] = []
     """Models in the order of their first use."""
     prompt: Prompt = msgspec.field(default_factory=Prompt)
@@ -571,6 +574,11 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         if model not in self.models and len(self.models) < MAX_MODELS:
             self.models.append(model)
 
+    def note_alias(self, alias: str, seq: int) -> None:
+        """Note that the session's events before `seq` went by another id."""
+        if len(self.aliases) < MAX_ALIASES:
+            self.aliases[alias] = seq
+
     def spending(self, name: str) -> Spending:
         """Return the usage and cost of the session `name`. It may take a second: call it in a thread."""
         title = self.title or self.prompt.title or None
@@ -598,6 +606,7 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         session = Session(
             session=name,
             provider=self.provider,
+            aliases=self.aliases or None,
             host=self.host,
             agent_version=self.agent_version,
             model=self.model,
@@ -670,6 +679,8 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         self.forked_from = self.forked_from or earlier.forked_from
         self.parent = self.parent or earlier.parent
         self.resumes = self.resumes or earlier.resumes
+        for alias, seq in earlier.aliases.items():
+            self.note_alias(alias, max(seq, self.aliases.get(alias, 0)))
         for part in PARTS:
             getattr(self, part).absorb(getattr(earlier, part))
         for field in DESCRIPTION:

@@ -1472,6 +1472,11 @@ export interface ToolResultPayload {
 export interface Session {
   session: string;
   provider: string;
+  /**
+   * Ids under which earlier events of the session are stored, because its own was not known yet -> the `seq` of
+   * the event that named the session; at most 100.
+   */
+  aliases?: Record<string, number>;
   /** The remote that it comes from (`tooltap remote add`); absent: this machine. */
   host?: string;
   agentVersion?: string;

@@ -22,10 +22,19 @@ from tooltap.daemon.export.anonymity import Anonymizer, ReplacedName
 from tooltap.daemon.export.html import ExportedPage
 from tooltap.daemon.export.markdown import MarkdownPage
 from tooltap.daemon.export.redaction import Example, Redaction, masked_title
-from tooltap.daemon.export.source import Batch, Bodies, ExportedPart, Exporter, JournalSource, MissingRange, learn_names
+from tooltap.daemon.export.source import (
+    Batch,
+    Bodies,
+    ExportedPart,
+    Exporter,
+    JournalSource,
+    MissingRange,
+    described,
+    learn_names,
+)
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal, JournalError
-from tooltap.daemon.sessions.listing import name_of
+from tooltap.daemon.sessions.listing import name_of, stored_names
 from tooltap.daemon.show.timeline import TurnOfSession, Turns
 from tooltap.daemon.taps.stream_ids import stream_name
 from tooltap.daemon.web.http.guard import SANDBOX
@@ -175,7 +184,7 @@ def _beginning(turns: list[TurnOfSession], number: int) -> int:
 async def _turns_of(journal: Journal, session: str) -> list[TurnOfSession]:
     """Return the turns of a session; of a very long one, the first. Raises `JournalError`."""
     left = SEARCH_BYTES
-    wanted = Filter(session=(session,), kind=("message", "turn"))
+    wanted = Filter(session=stored_names(await described(journal, session)), kind=("message", "turn"))
     turns, reached = Turns(), journal.oldest - 1
     while reached < journal.latest and left > 0 and len(turns.all) < TURNS:
         events, reached = await journal.read(reached, wanted, up_to=journal.latest, max_bytes=READ)

@@ -117,6 +117,35 @@ def test_session_of_a_daemon_becomes_markdown(daemon: Running) -> None:
     assert "*Attached: no name (image/png, 14 bytes)*" in printed
 
 
+@pytest.fixture(scope="module")
+def renamed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A daemon with two sessions whose ids were known late, and whose stream had one id until then."""
+    with running(tmp_path_factory.mktemp("renamed")) as one:
+        for base, name in enumerate(("first", "second")):
+            named = event(SessionEvent, line=base + 1, session=name, state="updated", alias="s", index=1)
+            asked = message(f"asked the {name}", line=base + 1, session="s")
+            said = message(f"said by the {name}", line=base + 1, session=name, index=2)
+            one.commit(commit(asked, named, said, base=base))
+        yield one
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_events_from_before_the_id_of_the_session_was_known_are_in_the_file(renamed: Running, name: str) -> None:
+    done = here("export", "--format", "jsonl", name, "--socket", renamed.path)
+    shown = here("show", name, "--json", "--socket", renamed.path)
+
+    for found in (done, shown):
+        texts = [one.get("text") for one in map(json.loads, found.stdout.splitlines())]
+        assert texts == [f"asked the {name}", None, f"said by the {name}"]
+
+
+def test_session_is_looked_for_by_its_earlier_id(renamed: Running) -> None:
+    ambiguous = here("export", "--markdown", "s", "--socket", renamed.path)
+
+    assert ambiguous.returncode == 1
+    assert b"2 sessions had the id 's' before: " in ambiguous.stderr
+
+
 def test_form_must_be_named() -> None:
     finished = here("export", CLAUDE)
     assert finished.returncode == 2

@@ -156,6 +156,7 @@ async def test_late_session_id_takes_over_its_alias(journal: Journal) -> None:
     (session,) = await journal.sessions()
     assert (session["session"], session["events"], session["calls"], session["streams"]) == ("real", 3, 1, ["s"])
     assert (session["firstSeq"], session["firstTs"], session["lastTs"]) == ((await everything(journal))[0].seq, 1, 9)
+    assert session["aliases"] == {"s": session["lastSeq"]}
     assert [one["callId"] for one in (await journal.open_calls("real"))["calls"]] == ["1"]
 
 

@@ -266,3 +266,11 @@ def test_file_says_what_retention_has_deleted(daemon: Running, browser: Browser,
         finished = here("export", "--socket", daemon.path, f"--{'markdown' if form == 'md' else form}", session)
         assert (finished.returncode, finished.stderr.decode()) == (0, said)
         assert (note in finished.stdout.decode()) == bool(said)
+
+
+def test_what_came_before_the_id_of_the_session_was_known_is_in_the_file(daemon: Running, browser: Browser) -> None:
+    named = event(SessionEvent, state="updated", alias="s")
+    daemon.commit(commit(message("asked early", session="s"), named, message("said later")))
+    text = download(browser, f"{SESSION}/export.md").body.decode()
+
+    assert text.index("asked early") < text.index("said later")
