@@ -122,6 +122,8 @@ class SessionsRequest(_Request[SessionsResult], kw_only=True, tag="sessions"):
     """Only sessions whose first event happened before then."""
     changed_after: Seq | None = None
     """Only sessions with events after this `seq`."""
+    host: Values | None = None
+    """Only sessions of these remotes."""
     origin: Values | None = None
     """Only sessions that come from one of these: they were forked from it, continue it, or were started by it."""
     empty: bool = False

@@ -53,6 +53,7 @@ STATUSES = ("running", "waiting", "failed", "completed", "interrupted", "unknown
 @click.option("--status", multiple=True, type=Choice(STATUSES), help="Sessions with this status.")
 @agent_option(help="Sessions of this agent.")
 @project_option("Sessions in this directory, or in directories with this name.")
+@click.option("--host", multiple=True, metavar="NAME", help="Sessions of this remote.")
 @time_options("Active at this time or later", "Begun before this time, or on this day or earlier.")
 @click.option("--empty", is_flag=True, help="Also sessions in which nothing was asked, said or done.")
 @json_option("Print one JSON object per line, with all fields.")
@@ -65,6 +66,7 @@ def command(
     status: tuple[str, ...],
     agent: tuple[str, ...],
     project: tuple[str, ...],
+    host: tuple[str, ...],
     since: int | None,
     until: int | None,
     empty: bool,
@@ -79,7 +81,7 @@ def command(
     context.obj = socket
     if context.invoked_subcommand is not None:
         return
-    wanted = {"status": status, "provider": agent, "since": since, "until": until}
+    wanted = {"status": status, "provider": agent, "host": host, "since": since, "until": until}
     filters = {key: value for key, value in wanted.items() if value not in ((), None)}
     if empty:
         filters["empty"] = True

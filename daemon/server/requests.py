@@ -33,7 +33,7 @@ from tooltap.daemon.journal.interface import (
 )
 from tooltap.daemon.search.query import Tally, Wanted, expression_of, phrases_of
 from tooltap.daemon.search.search import Answer, FoundCall, Search, UnavailableError
-from tooltap.daemon.sessions.listing import FACETS, RUNNING, SessionFilter, SessionPlace, place_of
+from tooltap.daemon.sessions.listing import NAMED, RUNNING, SessionFilter, SessionPlace, place_of
 from tooltap.daemon.sessions.resuming import fork_of, resume_of
 from tooltap.daemon.sessions.usage import zone_of
 from tooltap.daemon.sessions.waiting import find_waiting
@@ -367,7 +367,7 @@ def _with_commands(session: dict[str, Any]) -> dict[str, Any]:
 
 
 def _wanted(request: SessionsRequest) -> SessionFilter:
-    named = {key: getattr(request, key) for key in ("session", *FACETS)}
+    named = {key: getattr(request, key) for key in NAMED}
     return SessionFilter(
         **named,
         since=request.since,

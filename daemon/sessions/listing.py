@@ -17,6 +17,8 @@ SessionOrder: TypeAlias = Literal["seq", "time"]
 
 FACETS = ("status", "provider", "project")
 """Keys of a session whose values are counted."""
+NAMED = ("session", "host", *FACETS)
+"""Keys of a session of which a filter has values."""
 MOST_COUNTED = 1_000
 """Maximum values that are counted of a key: those with the most sessions."""
 
@@ -63,6 +65,8 @@ class SessionFilter(NamedTuple):
     """Only sessions with events after this `seq`."""
     origin: tuple[str, ...] | None = None
     """Only sessions that come from one of these: they were forked from it, continue it, or were started by it."""
+    host: tuple[str, ...] | None = None
+    """Only sessions of these remotes."""
     with_empty: bool = True
     """Also sessions in which nothing was asked, said or done."""
 
@@ -70,7 +74,7 @@ class SessionFilter(NamedTuple):
         """`session`: as `SessionRow.describe` returns it."""
         last = session.get("lastTs", 0)
         return (
-            all((wanted := getattr(self, key)) is None or session.get(key) in wanted for key in ("session", *FACETS))
+            all((wanted := getattr(self, key)) is None or session.get(key) in wanted for key in NAMED)
             and (self.since is None or last >= self.since)
             and (self.until is None or session.get("firstTs", last) < self.until)
             and (self.changed_after is None or session["lastSeq"] > self.changed_after)

@@ -817,6 +817,8 @@ export interface SessionsRequest {
   until?: number;
   /** Only sessions with events after this `seq`. */
   changedAfter?: number;
+  /** Only sessions of these remotes. */
+  host?: string[];
   /** Only sessions that come from one of these: they were forked from it, continue it, or were started by it. */
   origin?: string[];
   /** Also list sessions in which nothing was asked, said or done. Sessions that are named are listed in any case. */

@@ -26,7 +26,15 @@ from tooltap.daemon.journal.sqlite.opening import read_gaps
 from tooltap.daemon.journal.sqlite.reader import KnownDamage, read
 from tooltap.daemon.journal.sqlite.tables import SESSIONS_TABLE, SUMS, row_sum, source_id
 from tooltap.daemon.sessions.files import report_files
-from tooltap.daemon.sessions.listing import FACETS, MOST_COUNTED, PINNED, SessionFilter, SessionOrder, SessionPlace
+from tooltap.daemon.sessions.listing import (
+    FACETS,
+    MOST_COUNTED,
+    NAMED,
+    PINNED,
+    SessionFilter,
+    SessionOrder,
+    SessionPlace,
+)
 from tooltap.daemon.sessions.projection import FROM_HOOK, CallRow, Projection
 from tooltap.daemon.sessions.repetitions import Compared, Origin, compare, keys_of
 from tooltap.daemon.sessions.row import ORIGINS, Pending, SessionRow
@@ -259,6 +267,9 @@ _STATUS = (
 )
 """SQL expression of a session's status, equivalent to `SessionRow.status`."""
 
+_EXPRESSIONS = {"status": _STATUS, "host": "json_extract(CAST(data AS TEXT), '$.host')"}
+"""Key of a filter -> its SQL expression, where it is no column."""
+
 
 def sessions(
     connection: sqlite3.Connection,
@@ -325,10 +336,10 @@ def changed_files(connection: sqlite3.Connection, request: ChangedFilesRequest, 
 def _conditions(wanted: SessionFilter) -> tuple[list[str], dict[str, Any]]:
     conditions: list[str] = []
     values: dict[str, Any] = {}
-    for key in ("session", *FACETS):
+    for key in NAMED:
         if (names := getattr(wanted, key)) is not None:
             named = {f"{key}{number}": name for number, name in enumerate(names)}
-            conditions.append(f"{_STATUS if key == 'status' else key} IN ({','.join(f':{one}' for one in named)})")
+            conditions.append(f"{_EXPRESSIONS.get(key, key)} IN ({','.join(f':{one}' for one in named)})")
             values |= named
     bounds = {"since": "last_ts>=:since", "until": f"{_FIRST_TS}<:until", "changed_after": "last_seq>:changed_after"}
     for key, condition in bounds.items():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import here, serving, start
+from tests.daemon.events import commit, message
 from tests.daemon.running import TIMEOUT, running
 from tooltap.daemon.taps.remotes.settings import load
 
@@ -51,6 +52,17 @@ def test_host_without_a_name_is_given_one(tmp_path: Path) -> None:
         assert b"choose another one with --name" in refused.stderr
         named = here("remote", "add", "me@[fe80::1]", "--name", "lab", "--socket", daemon.path, *COMMAND)
         assert named.returncode == 0
+
+
+def test_sessions_of_a_remote_are_listed(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        daemon.commit(commit(message("there", host="box", session="box/theirs"), stream="box/s"))
+        daemon.commit(commit(message("here", "t", session="mine"), stream="t"))
+        listed = here("sessions", "--host", "box", "--json", "--socket", daemon.path)
+        none = here("sessions", "--host", "lab", "--socket", daemon.path)
+
+    assert [json.loads(one)["session"] for one in listed.stdout.splitlines()] == ["box/theirs"]
+    assert b"no session matches these filters" in none.stderr
 
 
 @pytest.mark.process

@@ -13,6 +13,7 @@ from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.interface import Journal, StreamConflictError
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.open import open_journal
+from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.taps.remotes.reading import BadRemoteError, Reader
 from tooltap.daemon.taps.remotes.settings import Bounds
 from tooltap.normalizers.core.items import Produced
@@ -122,6 +123,15 @@ async def test_session_names_its_host(journal: Journal) -> None:
         "session-1": None,
         "box/session-1": "box",
     }
+
+
+async def test_sessions_of_a_host_are_found(journal: Journal) -> None:
+    await journal.commit(commit(message("here"), message("here", session="box/mine", index=1)))
+    await read(journal, subscribed(), numbered(message("there")))
+    wanted = SessionFilter(host=("lab", "box"))
+
+    assert [one["session"] for one in await journal.sessions(wanted=wanted)] == ["box/session-1"]
+    assert (await journal.count_sessions(SessionFilter(host=("lab",))))["provider"] == {}
 
 
 async def test_output_body_comes_with_its_event(journal: Journal) -> None:
