@@ -11,7 +11,7 @@ def _is_log_record(value: dict[str, Any]) -> bool:
     return value.get("otlp") == "log" and isinstance(value.get("attributes"), dict)
 
 
-LISTED_AS = "any of these agents that sends OpenTelemetry"
+LISTED_AS = "OpenTelemetry logs"
 
 DIALECTS = (
     Dialect(
