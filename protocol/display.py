@@ -237,6 +237,8 @@ class DisplayNotice(DisplayEvent, tag="notice"):
     """Duration of that turn, if the agent states it."""
     ended_by: TurnEnd | None = None
     """How the end of that turn is known."""
+    provisional: bool = False
+    """That turn seems to have failed; if it goes on, its events follow, and another end with the same `turn`."""
     permission_id: str | None = None
     """The request that was answered; only with the codes `answer`, `answer-delivered` and `answer-failed`."""
     outcome: str | None = None

@@ -247,8 +247,8 @@ class Turn(Event, tag="turn"):
     """
     duration_ms: int | None = None
     provisional: bool = False
-    """Nothing has followed the answer for some seconds, so the turn seems to have ended. If it goes on, its events
-    follow, and another end with the same `turn`.
+    """Nothing has followed the answer, or a request that failed, for some seconds, so the turn seems to have ended. If
+    it goes on, its events follow, and another end with the same `turn`.
     """
 
     @property

@@ -223,6 +223,8 @@ class Printer:
             columns=terminal_columns() if at_terminal() else None,
         )
         self._live = False
+        self._failed: tuple[str, str | None] | None = None
+        """The turn of the last warning, as stream and id: after a provisional end it has another one."""
         self.has_printed = False
         """Whether any event was shown."""
         self.hidden = 0
@@ -276,8 +278,14 @@ class Printer:
                 self.has_printed = True
                 write_text(text)
             elif self._text and isinstance(shown, DisplayNotice) and shown.state == "failed":
-                self.has_printed = True
-                flush()
-                warn(f"{shown.provider} {short(shown.session)}: the turn {shown.text}")
+                self._warn_of_failure(shown)
             else:
                 self.hidden += 1
+
+    def _warn_of_failure(self, shown: DisplayNotice) -> None:
+        turn = shown.stream, shown.turn
+        if turn != self._failed:
+            self._failed = turn
+            self.has_printed = True
+            flush()
+            warn(f"{shown.provider} {short(shown.session)}: the turn {shown.text}")

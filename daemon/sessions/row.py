@@ -369,6 +369,7 @@ class Work(msgspec.Struct, omit_defaults=True):
         settled, self.settled = self.settled, None
         if settled is None:
             return
+        self.errors -= self.turn == "failed"
         self.turn, self.since = "started", settled.since
         if settled.milliseconds is not None and self.milliseconds is not None:
             self.milliseconds -= settled.milliseconds

@@ -254,15 +254,16 @@ class SessionHistory:
             self.turns.append(TurnWork(number, seq, self._now, share, prompt=prompt, last=self._now))
             return
         turn = self._turn
+        turn.share.errors += (head.state == "failed") - (turn.state == "failed")
         turn.state, turn.end, turn.duration = head.state or "", self._now, head.duration_ms
         turn.settled = head.turn if head.provisional else None
-        turn.share.errors += head.state == "failed"
         for key in [key for key in self._asked if key[0] == head.stream]:
             self._answer(key, seq)
 
     def _reopen(self, turn: TurnWork, head: EventHead) -> None:
         """Take a provisional end back if the turn goes on with this event."""
         if head.goes_on and head.turn == turn.settled:
+            turn.share.errors -= turn.state == "failed"
             turn.state, turn.end, turn.settled = "started", None, None
 
     def _note_message(self, seq: int, head: EventHead) -> None:

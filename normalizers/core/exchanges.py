@@ -115,19 +115,21 @@ class ExchangeParser(Parser):
     def fail_exchange(self, error: Line, *codes: str) -> None:
         """Read an error in place of an answer, or in the middle of one. `codes`: keys of the reason of the turn's end,
         the best one first."""
-        self.state.failed = True
         words = next((str(error[key]) for key in ("message", *codes) if error.get(key)), "error")
         self.ensure_turn()
+        self.state.failed, self.state.answered = True, False
         self.texts.flush()
         self.notice("provider-error", words, "error", error)
         reason = next((str(error[key]) for key in codes if error.get(key)), "error")
-        self.end_turn("failed", reason=reason[:SHORT])
+        self.fail_request(reason[:SHORT])
 
     def _exchange_ended(self, end: ExchangeEnd) -> None:
         """End the turn of an exchange if its answer does not state its end, or is none."""
         state = self.state
         self.end_answer()
         if state.failed:
+            if not end.may_be_retried:
+                self.end_failed_turns()
             return
         turn = next((one for one in state.turns if one.id == self.turn), None)
         if state.answered:
@@ -154,6 +156,8 @@ class ExchangeParser(Parser):
             known += 1
         if not is_request and known < len(history):
             known = 0  # recorded conversations may begin alike, and yet each is another; one that grows is not
+        if known == len(messages) < len(history):
+            self.end_failed_turns()  # the client has gone back: this is no retry
         is_new = known == 0
         again = _repeated(history, digests, known) if is_request else Counter()
         self.state.history = digests[:HISTORY]
@@ -177,6 +181,7 @@ class ExchangeParser(Parser):
             prompted = is_prompt or (prompted and is_request)
             prompted &= not self.replay
         self.replay = False
+        self.retry_request()
         return best(outcomes)
 
     def read_alone(self, message: Line) -> Skip:
@@ -200,6 +205,12 @@ class ExchangeParser(Parser):
         if not uses and not self.replay and self.turn is not None:
             self.end_turn("completed", ended_by="answer")
         return None
+
+    def ensure_turn(self) -> None:
+        if self.state.failed:
+            self.end_failed_turns()  # an answer without its request, which may be any
+            self.state.failed = False
+        super().ensure_turn()
 
     def emit_prompt(self, text: str, attachments: Sequence[Attachment], *, begins_turn: bool) -> None:
         if begins_turn and not self.replay:

@@ -486,7 +486,7 @@ class Parser(Writer):
         stopped = stated and outcome != "completed"
         self.calls.close_turn(turn.session, turn.id, turn.agent, status, stopped=stopped)
         ts = self.ts
-        if not stated and turn.ts is not None:
+        if (not stated or turn.failed is not None) and turn.ts is not None:
             self.ts = turn.ts
         self.before_turn_end()
         for kind, fields in before:
@@ -516,7 +516,31 @@ class Parser(Writer):
         if verdict.text is not None:
             self.texts.flush_turn(self.session, self.turn or "")
             self.notice("provider-error", verdict.text, "error", verdict.data)
-        self.end_turn(verdict.outcome, reason=verdict.reason)
+        if verdict.outcome == "failed" and end.may_be_retried:
+            self.fail_request(verdict.reason)
+        else:
+            self.end_turn(verdict.outcome, reason=verdict.reason)
+
+    def fail_request(self, reason: str) -> None:
+        """Note that a request of the open turn has failed, which its client may make again: then the turn goes on
+        (`retry_request`), else it ends as failed. What the request has opened ends here."""
+        turn = next(one for one in self.state.turns if one.id == self.turn and one.session == self.session)
+        self.texts.flush_turn(turn.session, turn.id)
+        self.permissions.expire_turn(turn.session, turn.id, stated=True)
+        self.calls.close_turn(turn.session, turn.id, turn.agent, "interrupted", stopped=True)
+        turn.failed, turn.answered = reason, False
+        turn.worked(self.ts)
+
+    def retry_request(self) -> None:
+        """Note that the client goes on after a failed request."""
+        for turn in self.state.turns:
+            if turn.failed is not None:
+                turn.failed, turn.settled = None, False
+
+    def end_failed_turns(self) -> None:
+        """End the turns whose request has failed, and is not made again."""
+        for turn in [one for one in self.state.turns if one.failed is not None]:
+            self._give_up(turn)
 
     def seems_over(self, turn: OpenTurn) -> bool:
         """Whether nothing more is to come of an open turn: its last item is an answer, no call or permission is open,
@@ -691,7 +715,12 @@ class Parser(Writer):
             documents.drop()
 
     def _give_up(self, turn: OpenTurn) -> None:
-        """End a turn whose end is not on the wire: completed if it seems to be over (`seems_over`), else cancelled."""
+        """End a turn whose end is not on the wire: failed if its request has, completed if it seems to be over
+        (`seems_over`), else cancelled."""
+        if turn.failed is not None:
+            with self._in_scope_of(turn):
+                self.end_turn("failed", turn_id=turn.id, reason=turn.failed)
+            return
         outcome, reason = ("completed", None) if self.seems_over(turn) else ("cancelled", "interrupted")
         with self._in_scope_of(turn):
             self.end_turn(outcome, turn_id=turn.id, ended_by="eof", reason=reason, synthetic=True)
@@ -733,13 +762,15 @@ class Parser(Writer):
         self.session, self.agent, self.origin = scope
 
     def _may_settle(self, turn: OpenTurn) -> bool:
-        return not turn.settled and turn.agent is None and self.seems_over(turn)
+        return not turn.settled and turn.agent is None and (turn.failed is not None or self.seems_over(turn))
 
     def _settle_turn(self, turn: OpenTurn) -> None:
         """Emit a provisional end of a turn, which stays open."""
         protocol, provider = turn.origin or (self.protocol, self.provider)
         scope = turn.session, None, None, turn.id, protocol, provider
-        fields = {"state": "completed", "ended_by": "answer", "provisional": True}
+        fields: dict[str, Any] = {"state": "completed", "ended_by": "answer", "provisional": True}
+        if turn.failed is not None:
+            fields |= {"state": "failed", "ended_by": "provider", "reason": turn.failed}
         self.emit_in(Turn, fields, scope, turn.ts, replay=False, synthetic=True)
         turn.settled = True
 

@@ -280,6 +280,8 @@ class OpenTurn(msgspec.Struct, omit_defaults=True):
     """Time of the last event of its work, or of its start."""
     settled: bool = False
     """True after a provisional end, until the turn goes on."""
+    failed: str | None = None
+    """Reason of a failed request, with which the turn ends unless its client makes the request again."""
 
     def worked(self, ts: int | None) -> None:
         """Note when its agent worked."""

@@ -113,6 +113,10 @@ SHORT = 200
 """Longest text of a body, in characters, that is repeated in the words of a notice."""
 ERRORS = 400
 """Smallest HTTP status of an error."""
+SERVER_ERRORS = 500
+"""Smallest HTTP status of an error that is not the client's."""
+RETRIED = frozenset({408, 409, 425, 429})
+"""Statuses of the client's errors after which the same request may succeed."""
 
 
 class Verdict(NamedTuple):
@@ -155,6 +159,14 @@ class ExchangeEnd(msgspec.Struct, frozen=True, omit_defaults=True):
             return msgspec.json.decode(line[len(_MARK) :], type=cls)
         except (msgspec.DecodeError, RecursionError):
             return None
+
+    @property
+    def may_be_retried(self) -> bool:
+        """Whether a client whose request has failed may make it again: unless the gateway stops, or the server says
+        that the request is wrong."""
+        if self.by == "tap" and not self.complete:
+            return False
+        return self.status not in range(ERRORS, SERVER_ERRORS) or self.status in RETRIED
 
     def verdict(self) -> Verdict | None:
         """Return how the turn ends, if neither an end nor an error has been read in the answer; None if that is not

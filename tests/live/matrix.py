@@ -338,8 +338,6 @@ EXPLAINED = {
     "which they are: they are there twice.",
     "opencode/stored/refused": "When OpenCode loads a session, it repeats nothing of a request that was refused: its "
     "turn has no answer, and reads `cancelled`.",
-    ".*/gateway/quota": "The gateway sees that a request is refused, and not that the agent will repeat it: the turn "
-    "reads `failed`, and the answer is a turn of its own.",
     "claude/gateway/refused": "Claude Code repeats a request that is refused twice, each time with fewer of the API's "
     "beta features: for the gateway, each is a turn.",
     "opencode/(gateway|gateway-killed)/fails": "OpenCode tells its model no exit code of a command: it reads "

@@ -273,6 +273,8 @@ export interface DisplayNotice extends DisplayEvent {
   durationMs?: number;
   /** How the end of that turn is known. */
   endedBy?: "answer" | "eof" | "provider";
+  /** That turn seems to have failed; if it goes on, its events follow, and another end with the same `turn`. */
+  provisional?: boolean;
   /** The request that was answered; only with the codes `answer`, `answer-delivered` and `answer-failed`. */
   permissionId?: string;
   /** Outcome of that answer, as in `answer`. */
@@ -536,8 +538,8 @@ export interface Turn extends Event {
   reason?: string;
   durationMs?: number;
   /**
-   * Nothing has followed the answer for some seconds, so the turn seems to have ended. If it goes on, its events
-   * follow, and another end with the same `turn`.
+   * Nothing has followed the answer, or a request that failed, for some seconds, so the turn seems to have ended.
+   * If it goes on, its events follow, and another end with the same `turn`.
    */
   provisional?: boolean;
 }

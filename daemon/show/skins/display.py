@@ -361,6 +361,7 @@ def _turn(event: Turn) -> DisplayEvent:
         state=event.state,
         duration_ms=event.duration_ms,
         ended_by=event.ended_by,
+        provisional=event.provisional,
     )
 
 

@@ -203,6 +203,7 @@ class Turn:
     last: int | None = None
     """Time of the turn's last event, in milliseconds since the epoch."""
     ended: bool = False
+    failed: bool = False
     settled: str | None = None
     """Its id, after a provisional end."""
 
@@ -262,7 +263,8 @@ class _Found:
             return
         turn = self.turns[-1]
         if turn.settled is not None and event.goes_on and event.turn == turn.settled:
-            turn.ended, turn.settled = False, None
+            turn.errors -= turn.failed
+            turn.ended, turn.settled, turn.failed = False, None, False
         if event.ts is not None and not turn.ended and (event.kind in TIMED or event.starts_turn):
             turn.last = event.ts if turn.last is None else max(turn.last, event.ts)
         if event.kind == "tool-call":
@@ -279,7 +281,8 @@ class _Found:
             turn.ended = True
             turn.settled = event.turn if event.provisional else None
             turn.last = event.ts if event.ts is not None else turn.last
-            turn.errors += event.state == "failed"
+            turn.errors += (event.state == "failed") - turn.failed
+            turn.failed = event.state == "failed"
             turn.milliseconds = event.duration_ms
 
 

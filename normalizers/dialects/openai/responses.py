@@ -151,7 +151,7 @@ class OpenAIResponses(Parser):
             return "partial" if is_piece else "progress" if is_progress else self.unparsed("unknown-type", value)
         if kind is None and isinstance(value.get("error"), dict):
             self._error(value)
-            self._fail_turn()
+            self._note_failure()
             self.state.error = None
             return None
         if not value:
@@ -166,7 +166,7 @@ class OpenAIResponses(Parser):
             self._exchange_ended(end)
 
     def finish(self, reason: str) -> None:
-        self._fail_turn()
+        self._note_failure()
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -181,15 +181,19 @@ class OpenAIResponses(Parser):
         new, messages = news_of(items, self.state.prompts, continues=continues)
         agent = agent_of_provider(self.provider)
         prompts = [one for one in messages if agent is None or not is_context(one, agent.context)]
+        self._note_failure()
         events = len(self.items)
         for index, item in enumerate(items):
             if is_answer(item):
                 self._client_answer(item, calls if index >= new else {})
             elif item.get("type") == "mcp_approval_response":
                 self._approval(item)
-        has_answers = self.state.error is None and len(self.items) > events
+        has_answers = len(self.items) > events
+        if prompts:
+            self.end_failed_turns()
         if prompts and self.turn is not None and not has_answers:  # the user interrupted what was running
-            self._end_turn("failed" if self.state.error else "cancelled", self.state.error)
+            self._end_turn("cancelled", None)
+        self.retry_request()
         for prompt in prompts:
             self._prompt(prompt)
         return None if len(self.items) > events else "history"
@@ -275,7 +279,8 @@ class OpenAIResponses(Parser):
         self._set_time(response.get("created_at"))
         if (conversation := string(record(response.get("conversation")).get("id"))) is not None:
             self.set_session(conversation)
-        self._fail_turn()
+        self._note_failure()
+        self.end_failed_turns()
         state.receiving, state.error = True, None
         state.current = string(response.get("id"))
         state.items, state.items_read, state.calls_read, state.waiting = {}, {}, {}, {}
@@ -330,6 +335,11 @@ class OpenAIResponses(Parser):
             self.texts.flush_turn(self.session, str(self.turn))
             if usage:
                 self.emit(Usage, scope="step", **usage)
+        elif isinstance(error, dict):
+            self.fail_request(string(reason) or "error")
+            state.error = None
+            if usage:
+                self.emit(Usage, scope="step", **usage)
         else:
             self._end_turn(outcome, string(reason), usage)
         state.answered = True
@@ -360,15 +370,18 @@ class OpenAIResponses(Parser):
         self.end_turn(outcome, reason=reason, ended_by=how, synthetic=synthetic, before=before)
         self.state.error = None
 
-    def _fail_turn(self) -> None:
-        """End the turn of an error after which nothing else came."""
+    def _note_failure(self) -> None:
+        """Note that the request has failed with an error after which nothing else came."""
         if self.state.error is not None and self.turn is not None:
-            self._end_turn("failed", self.state.error)
+            self.fail_request(self.state.error)
+            self.state.error = None
 
     def _exchange_ended(self, end: ExchangeEnd) -> None:
         """End the turn of an exchange if its answer does not state its end, or is none."""
         state = self.state
-        self._fail_turn()
+        self._note_failure()
+        if not end.may_be_retried:
+            self.end_failed_turns()
         if not state.answered:
             state.answered = True
             self._forget_response()
@@ -376,6 +389,7 @@ class OpenAIResponses(Parser):
 
     @line("error")
     def _error(self, value: Line) -> None:
+        self.end_failed_turns()  # no request has followed that failure
         self.state.answered = True
         error = value["error"] if isinstance(value.get("error"), dict) else value
         self._error_notice(error)

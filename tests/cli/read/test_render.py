@@ -184,3 +184,11 @@ def test_what_is_sorted_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(click.ClickException, match="more than 1 MiB of events to sort; name fewer with --since"):
         by_time(*[line] * 1100)
+
+
+def test_turn_that_failed_provisionally_and_for_good_is_one_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = {"code": "turn", "level": "error", "text": "failed: 429", "state": "failed"}
+    line = {"kind": "notice", "id": "s:1:0", "stream": "s", "session": "1", "provider": "p", "turn": "t1", **failed}
+    Printer("text", None).print_all(json.dumps(one).encode() for one in ({**line, "provisional": True}, line))
+
+    assert capsys.readouterr().err == "tooltap: p 1: the turn failed: 429\n"

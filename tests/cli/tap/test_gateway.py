@@ -202,24 +202,24 @@ def test_disconnect_before_request_is_not_recorded(daemon: Running) -> None:
     assert [one["lines"] for one in streams(daemon)] == [3]
 
 
-def test_truncated_response_stays_truncated(daemon: Running) -> None:
+def test_truncated_response_stays_truncated(settling: Running) -> None:
     def answer(request: Request, answer: Response) -> None:
         answer.head(200, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
         answer.chunk(chunk("partly", "c-1"))
         answer.break_off()
 
-    with HttpServer(answer) as server, gateway(server.url, daemon.path) as (child, client):
+    with HttpServer(answer) as server, gateway(server.url, settling.path) as (child, client):
         with client.stream("POST", "/v1/chat/completions", json=ask("hi", stream=True)) as response:
             got = response.iter_raw()
             assert b"partly" in next(got)
             with pytest.raises(httpx.RemoteProtocolError):
                 list(got)
         assert "peer closed connection" in log(child, "the server broke off an answer")["reason"]
-        until(lambda: ends(daemon) == [("failed", "connection-lost")])
+        until(lambda: ends(settling) == [("failed", "connection-lost")])
         code, _, errors = stop(child)
 
     assert (code, b"Traceback" in errors) == (0, False)
-    assert messages(events_of(daemon)) == [("user", "hi"), ("assistant", "partly")]
+    assert messages(events_of(settling)) == [("user", "hi"), ("assistant", "partly")]
 
 
 def test_server_errors_pass_and_are_recorded(daemon: Running) -> None:
@@ -236,15 +236,15 @@ def test_server_errors_pass_and_are_recorded(daemon: Running) -> None:
     assert (notice["code"], notice["text"]) == ("provider-error", "Too many.")
 
 
-def test_page_in_place_of_an_answer_is_a_notice(daemon: Running) -> None:
+def test_page_in_place_of_an_answer_is_a_notice(settling: Running) -> None:
     page = b"<html>\n<body>Bad gateway</body>\n</html>\n"
     with (
         HttpServer(lambda _, answer: answer.whole(502, page, "Content-Type: text/html")) as server,
-        gateway(server.url, daemon.path) as (_, client),
+        gateway(server.url, settling.path) as (_, client),
     ):
         assert client.post("/v1/responses", json={"model": "m", "input": "hi", "stream": True}).content == page
-        until(lambda: ends(daemon) == [("failed", "502")])
-    events = events_of(daemon)
+        until(lambda: ends(settling) == [("failed", "502")])
+    events = events_of(settling)
 
     [notice] = [event for event in events if event["kind"] == "notice"]
     assert (notice["text"], notice["data"]["status"]) == ("HTTP 502 Bad Gateway", 502)

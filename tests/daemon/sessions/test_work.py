@@ -66,6 +66,20 @@ def test_real_end_counts_in_place_of_the_provisional_one() -> None:
     assert failed.shown == ("failed", 1, 5_500, 1)
 
 
+def test_failure_that_is_taken_back_is_no_error() -> None:
+    row = Row().begun().note(Turn, 3_000, **PROVISIONAL | {"state": "failed"})
+    assert row.shown == ("failed", 1, 2_000, 1)
+
+    row.note(Message, 5_000, role="assistant", text="Done.")
+    assert row.shown == ("running", 1, 4_000, 0)
+
+
+def test_failure_is_counted_once() -> None:
+    row = Row().begun().note(Turn, 3_000, **PROVISIONAL | {"state": "failed"}).note(Turn, 3_000, state="failed")
+
+    assert row.shown == ("failed", 1, 2_000, 1)
+
+
 def test_next_turn_is_counted_after_a_provisional_end() -> None:
     row = Row().begun().note(Turn, 3_000, **PROVISIONAL).note(Turn, 3_000, state="completed", ended_by="answer")
     row.note(Turn, 10_000, turn="t2", state="started").note(Turn, 11_000, turn="t2", state="completed")

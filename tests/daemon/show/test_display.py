@@ -317,6 +317,13 @@ QUESTIONS = [
             NOTICE | CANCELLED | {"durationMs": 5, "endedBy": "eof"},
         ),
         (
+            "turn",
+            {"state": "failed", "reason": "429", "provisional": True, "endedBy": "provider"},
+            NOTICE
+            | {"level": "error", "code": "turn", "text": "failed: 429", "state": "failed"}
+            | {"provisional": True, "endedBy": "provider"},
+        ),
+        (
             "unparsed",
             {"reason": "not-json", "text": "x", "bytes": 1},
             NOTICE | {"level": "warning", "code": "unparsed", "text": "not-json: x"},

@@ -46,6 +46,26 @@ def test_comparison() -> None:
         assert [turn.ended for turn in found.turns] == [ended]
 
 
+FAILED = [SETTLED[0], event(Turn, turn="t1", state="failed", ended_by="provider", provisional=True, ts=2_000)]
+RETRIED = [*FAILED, message("Done.", turn="t1", ts=9_000)]
+FAILED_FOR_GOOD = [*FAILED, event(Turn, turn="t1", state="failed", ts=2_000)]
+COUNTED = [(FAILED, 1), (RETRIED, 0), (FAILED_FOR_GOOD, 1)]
+
+
+def test_map_counts_a_failure_once_and_not_if_the_turn_goes_on() -> None:
+    for events, errors in COUNTED:
+        history = SessionHistory()
+        history.add(stored(*events))
+        assert [turn.share.errors for turn in history.turns] == [errors]
+
+
+def test_comparison_counts_a_failure_once_and_not_if_the_turn_goes_on() -> None:
+    for events, errors in COUNTED:
+        found = _Found()
+        found.note(stored(*events))
+        assert [turn.errors for turn in found.turns] == [errors]
+
+
 def test_card_has_the_last_end() -> None:
     [card, *_] = nest(fragments(*ENDED))
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.normalizers.dialects.openai.chatting import (
@@ -144,7 +145,7 @@ def test_repeated_request_is_a_retry_until_answered() -> None:
     asked, answered = request(user("Go.")), completion({"content": "Done."})
 
     retried = read_chat(asked, error, asked, answered)
-    assert [one.text for one in of(Message, retried) if one.role == "user"] == ["Go."]
+    assert [(one.role, one.turn) for one in of(Message, retried)] == [("user", "t1"), ("assistant", "t1")]
     again = read_chat(asked, answered, asked, answered)
     assert [(one.role, one.turn) for one in of(Message, again)] == [
         ("user", "t1"),
@@ -287,6 +288,69 @@ def test_turn_ends_with_its_exchange(lines: list[Any], end: tuple[str, str | Non
 )
 def test_turn_goes_on_after_an_exchange_that_calls_tools_or_was_not_read(lines: list[Any]) -> None:
     assert ends(request(user("Hi.")), *lines) == []
+
+
+REFUSED = {"error": {"message": "Later.", "code": "limit"}}
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 503, 529])
+def test_answer_to_a_retried_request_is_in_its_turn(status: int) -> None:
+    asked, answered = request(user("Hi.")), completion({"content": "Hello."})
+    refused = [asked, REFUSED, ended(status=status)]
+    found = read_chat(*refused, *refused, asked, answered, ended())
+
+    assert [one.turn for one in of(Message, found)] == ["t1", "t1"]
+    assert [(one.state, one.reason) for one in of(Turn, found)] == [("started", None), ("completed", "stop")]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
+def test_turn_ends_when_the_server_says_that_the_request_is_wrong(status: int) -> None:
+    asked, answered = request(user("Hi.")), completion({"content": "Hello."})
+    found = read_chat(asked, REFUSED, ended(status=status), asked, answered, ended())
+
+    assert [one.turn for one in of(Message, found)] == ["t1", "t2"]
+    assert [one.state for one in of(Turn, found)] == ["started", "failed", "started", "completed"]
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param([request(user("Well?"))], id="another-prompt"),
+        pytest.param([request(user("Hi."), user("Well?"))], id="one-prompt-more"),
+        pytest.param([completion({"content": "Hello."})], id="an-answer-without-its-request"),
+        pytest.param([], id="the-end"),
+    ],
+)
+def test_turn_has_failed_if_its_request_is_not_made_again(then: list[Any]) -> None:
+    lines = [Line(msgspec.json.encode(one), t) for t, one in enumerate([request(user("Hi.")), REFUSED, *then])]
+    [end] = [one for one in of(Turn, read_chat(*lines)) if one.turn == "t1" and one.state != "started"]
+
+    assert (end.state, end.reason, end.ended_by, end.ts) == ("failed", "limit", "provider", 1)
+
+
+def test_request_of_an_earlier_state_of_the_conversation_is_no_retry() -> None:
+    first = [request(user("Hi.")), completion({"content": "Hello."})]
+    longer = request(user("Hi."), {"role": "assistant", "content": "Hello."}, user("Well?"))
+    found = read_chat(*first, longer, REFUSED, ended(status=429), *first)
+
+    assert [one.state for one in of(Turn, found) if one.turn == "t2"] == ["started", "failed"]
+
+
+def test_turn_goes_on_when_a_failed_request_is_made_again_with_results() -> None:
+    """The connection breaks off after a call, which the client runs all the same."""
+    called = {"role": "assistant", "tool_calls": [use("a")]}
+    broken = [chunk(tool_calls=[{"index": 0, **use("a")}]), ended("server", False)]
+    found = read_chat(request(user("Hi.")), *broken, request(user("Hi."), called, result("a", "1")))
+
+    assert {one.turn for one in of(Turn, found)} == {"t1"}
+    assert [one.status for one in of(ToolResult, found)][-1] == "completed"
+
+
+def test_text_before_a_failure_is_no_answer_once_the_request_is_made_again() -> None:
+    """The gateway stops while the second answer is on its way."""
+    found = read_chat(request(user("Hi.")), chunk(content="Hel"), ended("server", False), request(user("Hi.")))
+
+    assert [(one.state, one.reason) for one in of(Turn, found)][1:] == [("cancelled", "interrupted")]
 
 
 def test_error_of_an_exchange_is_one_notice_after_what_was_said() -> None:

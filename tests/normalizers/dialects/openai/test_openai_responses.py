@@ -273,7 +273,7 @@ def test_error_is_emitted_once_and_fails_the_turn() -> None:
     ]
     assert turns(events) == [
         ("started", None),
-        ("failed", "insufficient_quota"),
+        ("failed", "invalid_request_error"),  # of the same prompt again
         ("started", None),
         ("failed", "rate_limit_exceeded"),
     ]
@@ -441,24 +441,66 @@ DELTA = {"type": "response.output_text.delta", "output_index": 0, "content_index
     [
         ([CREATED, DELTA, ended("client", False)], ("cancelled", "client-left")),
         ([ended("client", False, None)], ("cancelled", "client-left")),
-        ([CREATED, DELTA, ended("server", False)], ("failed", "connection-lost")),
-        ([CREATED, DELTA, ended()], ("failed", "unfinished")),
-        ([{"type": "error", "code": "overloaded", "message": "Full."}, ended()], ("failed", "overloaded")),
-        ([CREATED, {"type": "error", "code": "overloaded"}, ended("server", False)], ("failed", "overloaded")),
+        ([CREATED, DELTA, ended("tap", False)], ("failed", "gateway-stopped")),
+        ([{"error": {"code": "wrong", "message": "No."}}, ended(status=400)], ("failed", "wrong")),
         ([response(said("Hello.")), ended()], ("completed", "completed")),
-        ([ended(status=502, body="<html>Bad</html>")], ("failed", "502")),
+        ([ended(status=404, body="<html>Bad</html>")], ("failed", "404")),
     ],
 )
 def test_turn_ends_with_its_exchange(lines: list[Any], end: tuple[str, str | None]) -> None:
-    parser = OpenAIResponses(Context(stream="s"))
-    found = [
-        event
-        for value in [request(user("Hi.")), *lines]
-        for event in emitted(parser.feed(value if isinstance(value, bytes) else orjson.dumps(value))[1])
-    ]
+    found, _ = read_so_far(request(user("Hi.")), *lines)
 
     assert turns(found) == [("started", None), end]
     assert len([event for event in found if isinstance(event, Notice)]) == (end[0] == "failed")
+
+
+def read_so_far(*lines: Any) -> tuple[list[Event], OpenAIResponses]:
+    """The events of a stream that has not ended."""
+    parser = OpenAIResponses(Context(stream="s"))
+    fed = [parser.feed(one if isinstance(one, bytes) else orjson.dumps(one)) for one in lines]
+    return [event for _, items in fed for event in emitted(items)], parser
+
+
+FAILURES = [
+    ([CREATED, DELTA, ended("server", False)], "connection-lost"),
+    ([CREATED, DELTA, ended()], "unfinished"),
+    ([{"type": "error", "code": "overloaded", "message": "Full."}, ended()], "overloaded"),
+    ([CREATED, {"type": "error", "code": "overloaded"}, ended("server", False)], "overloaded"),
+    ([CREATED, response(status="failed", error={"code": "overloaded"}), ended()], "overloaded"),
+    ([{"error": {"code": "limit", "message": "Later."}}, ended(status=429)], "limit"),
+    ([ended(status=502, body="<html>Bad</html>")], "502"),
+]
+"""Lines of exchanges that a client may repeat, and the reason of the turn's end if it does not."""
+
+
+@pytest.mark.parametrize(("lines", "reason"), FAILURES)
+def test_failed_turn_ends_when_nothing_follows(lines: list[Any], reason: str) -> None:
+    found, parser = read_so_far(request(user("Hi.")), *lines)
+    [settled] = emitted(parser.settle_all(0))
+    closed = emitted(parser.close("eof"))
+
+    assert turns(found) == [("started", None)]
+    assert len([event for event in found if isinstance(event, Notice)]) == 1
+    assert (settled.state, settled.reason, settled.provisional) == ("failed", reason, True)
+    assert turns(closed) == [("failed", reason)]
+
+
+@pytest.mark.parametrize(("lines", "reason"), FAILURES)
+def test_failed_turn_ends_at_another_prompt(lines: list[Any], reason: str) -> None:
+    found, _ = read_so_far(request(user("Hi.")), *lines, request(user("Hi."), user("Well?")))
+
+    assert turns(found) == [("started", None), ("failed", reason), ("started", None)]
+
+
+@pytest.mark.parametrize(("lines", "reason"), FAILURES)
+def test_retried_request_belongs_to_its_turn(lines: list[Any], reason: str) -> None:
+    again = [request(user("Hi.")), response(said("Hello."), id="resp_2"), ended()]
+    found, parser = read_so_far(request(user("Hi.")), *lines, *again)
+
+    assert turns(found) == [("started", None), ("completed", "completed")]
+    assert texts(found, "user") == ["Hi."]
+    assert texts(found, "assistant")[-1] == "Hello."
+    assert emitted(parser.close("eof")) == []
 
 
 @pytest.mark.parametrize(
@@ -483,7 +525,7 @@ def test_retry_after_an_exchange_that_broke_off_is_read_whole() -> None:
     events, _ = run(request(user("Hi.")), CREATED, DELTA, ended("server", False), request(user("Hi.")), whole, ended())
 
     assert texts(events, "assistant") == ["Hel", "Hello."]
-    assert [state for state, _ in turns(events)] == ["started", "failed", "started", "completed"]
+    assert [state for state, _ in turns(events)] == ["started", "completed"]
 
 
 # -- responses that a client asks for by their ids --------------------------------------------------------------------
