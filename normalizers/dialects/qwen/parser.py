@@ -19,6 +19,7 @@ from tooltap.normalizers.dialects.claude.reports import Usages, turn_usage
 from tooltap.normalizers.dialects.claude.stream import ClaudeStream, ClaudeStreamState, StreamMessages
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer, started_task
 from tooltap.normalizers.tools.outcome import error_words, failure_or
+from tooltap.normalizers.wire.exchange import may_be_retried
 from tooltap.normalizers.wire.values import milliseconds, record, records, request_id, string, token_counts
 from tooltap.protocol.events import Display, Message, Usage
 
@@ -137,6 +138,9 @@ _SKIPPED = {
     "file_history_snapshot": "snapshot",
 }
 _RESPONSE = "qwen-code.api_response"
+_ERROR = "qwen-code.api_error"
+_OF_TURN = "########"
+"""Part of the ids of the prompts of the session itself, and not of its subagents."""
 _OF_NO_MESSAGE = ("compress-", "#managed-")
 """Parts of the ids of two prompts whose answers are in no message: one asks for a summary of the history, the other for
 memories. All other answers are messages, of the session or of a subagent."""
@@ -245,6 +249,10 @@ class QwenChat(Parser):
         """Read what a request used that no message states."""
         event = record(record(value.get("systemPayload")).get("uiEvent"))
         prompt = string(event.get("prompt_id")) or ""
+        is_of_turn = _OF_TURN in prompt and self.turn is not None and not self.replay
+        if event.get("event.name") == _ERROR and is_of_turn:
+            self._request_failed(event)
+            return None
         if event.get("event.name") != _RESPONSE or not any(part in prompt for part in _OF_NO_MESSAGE):
             return "telemetry"
         prompted, said, cached = (event.get(f"{name}_token_count") for name in ("input", "output", "cached_content"))
@@ -254,6 +262,15 @@ class QwenChat(Parser):
         model = string(event.get("model"))
         self.emit(Usage, scope="step", **tokens, model=model, request=string(event.get("response_id")))
         return None
+
+    def _request_failed(self, event: Line) -> None:
+        """A request of the turn has failed; Qwen Code makes some again, and stores no other end of the turn."""
+        words, status = string(event.get("error_message")), event.get("status_code")
+        data = {key: event[key] for key in ("error_type", "status_code") if event.get(key) is not None}
+        self.notice("provider-error", words, "error", data or None)
+        self.fail_request(string(event.get("error_type")) or "error")
+        if not may_be_retried(status):
+            self.end_failed_turns()
 
     @system("custom_title", "session_title")
     def _title(self, value: Line) -> Skip:
@@ -297,7 +314,8 @@ class QwenChat(Parser):
         if state is None or self.turn is None or self.replay:
             return "system"
         error = string(record(payload.get("error")).get("message"))
-        if error is not None:
+        is_known = any(one.failed is not None for one in self.state.turns if one.id == self.turn)
+        if error is not None and not is_known:
             self.notice("provider-error", error, "error")
         self.end_turn(_OUTCOMES.get(state, "failed"), reason=string(payload.get("stopReason")) or state)
         return None
@@ -326,6 +344,7 @@ class QwenChat(Parser):
     @line("assistant", message=dict)
     def _assistant(self, value: Line) -> Skip:
         self._introduce(value)
+        self.retry_request()
         if self.agent is None and not self.replay:
             self.uses_model(string(value.get("model")))
         parts, message_id = records(value["message"].get("parts")), string(value.get("uuid"))

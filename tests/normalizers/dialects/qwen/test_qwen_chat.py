@@ -169,6 +169,41 @@ def test_stated_result_after_the_answer_adds_nothing() -> None:
     assert ends(read("qwen-chat", *HISTORY, done)) == [("t1", "started"), ("t1", "completed")]
 
 
+def failure(name: str, parent: str, at: int, status: int) -> Any:
+    """As Qwen Code 0.24.4 stores a request that failed."""
+    event = {
+        "event.name": "qwen-code.api_error",
+        "prompt_id": "s########0",
+        "error_message": f"{status} No.",
+        "error_type": "APIError",
+        "status_code": status,
+    }
+    return note(name, parent, at, "ui_telemetry", {"uiEvent": event})
+
+
+@pytest.mark.parametrize("status", [400, 429])
+def test_turn_whose_request_failed_has_failed(status: int) -> None:
+    found = read("qwen-chat", HISTORY[0], failure("2", "1", 5, status))
+
+    assert [(one.turn, one.state, one.reason) for one in of(Turn, found)][1:] == [("t1", "failed", "APIError")]
+    assert [(one.code, one.text) for one in of(Notice, found)] == [("provider-error", f"{status} No.")]
+
+
+def test_answer_to_a_request_that_is_made_again_is_in_its_turn() -> None:
+    answered = reply("3", "2", 6, {"text": "Done."})
+    found = read("qwen-chat", HISTORY[0], failure("2", "1", 5, 429), answered)
+
+    assert ends(found) == [("t1", "started"), ("t1", "completed")]
+
+
+def test_failure_that_the_result_repeats_is_one_notice() -> None:
+    stated = note("3", "2", 6, "turn_result", {"promptId": "p", "state": "error", "error": {"message": "429 No."}})
+    found = read("qwen-chat", HISTORY[0], failure("2", "1", 5, 429), stated)
+
+    assert ends(found) == [("t1", "started"), ("t1", "failed")]
+    assert [one.text for one in of(Notice, found)] == ["429 No."]
+
+
 def test_message_typed_while_the_agent_works_continues_the_turn() -> None:
     steer = user("3", "2", 5, "Do this instead", subtype="mid_turn_user_message")
     found = read("qwen-chat", HISTORY[0], reply("2", "1", 2, CALL), steer, reply("4", "3", 6, {"text": "Done."}))
