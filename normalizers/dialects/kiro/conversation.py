@@ -16,7 +16,7 @@ from tooltap.normalizers.core.calls import Answer
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
 from tooltap.normalizers.core.state import MessageHistory, SessionState
-from tooltap.normalizers.dialects.kiro.parser import shell_result, show_call
+from tooltap.normalizers.dialects.kiro.parser import shell_result, show_tool
 from tooltap.normalizers.wire.values import after_epoch, milliseconds, record, records, string
 from tooltap.protocol.events import Message
 
@@ -144,7 +144,7 @@ class AmazonQDb(Parser):
             if call_id is None or name is None:
                 self.unparsed("unknown-type", call)
             else:
-                show_call(self, call_id, name, call.get("args"), call, index=index)
+                show_tool(self, call_id, name, call.get("args"), call, index=index)
         return None
 
     def _say(self, value: Line) -> None:

@@ -31,10 +31,10 @@ class Kiro(Parser):
     STATES_TIMES = True
 
     def show_call(self, call_id: str, tool: str, given: Any, raw: Line, *, index: int | None = None) -> Skip:
-        return show_call(self, call_id, tool, given, raw, index=index)
+        return show_tool(self, call_id, tool, given, raw, index=index)
 
 
-def show_call(parser: Parser, call_id: str, tool: str, given: Any, raw: Line, *, index: int | None = None) -> Skip:
+def show_tool(parser: Parser, call_id: str, tool: str, given: Any, raw: Line, *, index: int | None = None) -> Skip:
     """Show a call of a tool that Kiro and Amazon Q may have a name of their own for."""
     name = _NAMES.get(tool, tool)
     if tool == "write" and "command" in record(given):
