@@ -443,7 +443,13 @@ class Daemon:
         from tooltap.daemon.web.server import WebServer
 
         feeds = Feeds(self.hub)
-        receiver = Receiver(self._streams, wall_clock, self.config.stream.line_bytes)
+        receiver = Receiver(
+            self._streams,
+            self.journal,
+            wall_clock,
+            self.config.stream.line_bytes,
+            follows=bool(self.config.follow.agents),
+        )
         services = Services(self.config, self.journal, self.hub, requests, feeds, receiver, self.statistics)
         self.web = WebServer(services, listening, self._token)
         tasks.start_soon(self.web.run)

@@ -38,8 +38,8 @@ __all__ = ["Otlp"]
 
 AGENTS = {"claude_code": "claude", "codex": "codex", "gemini_cli": "gemini", "qwen-code": "qwen"}
 """Prefix of an agent's events -> its provider."""
-VERSIONLESS = ("gemini",)
-"""Providers whose records state the version of Node.js in place of the agent's."""
+VERSIONLESS = ("gemini-cli",)
+"""Services whose records state the version of Node.js in place of the agent's."""
 WITHHELD = ("<REDACTED>", "[REDACTED]")
 """What Claude Code and Codex write in place of a text."""
 SEEN = 2_048
@@ -99,7 +99,7 @@ class Otlp(Parser):
             self.set_provider(provider)
         if (session := first_string(value, "session")) is not None:
             self.set_session(session)
-        version = first_string(value, "version") if provider not in VERSIONLESS else None
+        version = None if value.get("service") in VERSIONLESS else first_string(value, "version")
         if version is None or version == self.state.version:
             return False
         self.state.version = version

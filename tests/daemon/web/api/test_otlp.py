@@ -89,7 +89,12 @@ def test_what_is_not_read_is_counted(browser: Browser, daemon: Running) -> None:
     assert send(browser, b"", PROTOBUF, "/v1/traces").body == b""
     assert send(browser, encoded(request({"body": {"stringValue": "flushing"}}, *turn()))).status == 200
     counted = daemon.stats()["web"]["otlp"]
-    assert counted == {"requests": {"traces": 2, "metrics": 2, "logs": 1}, "records": 5, "withoutSession": 1}
+    assert counted == {
+        "requests": {"traces": 2, "metrics": 2, "logs": 1},
+        "waiting": 0,
+        "records": 5,
+        "withoutSession": 1,
+    }
 
 
 def test_event_of_an_unknown_name_is_unparsed(browser: Browser, daemon: Running) -> None:

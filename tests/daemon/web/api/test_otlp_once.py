@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.daemon.running import Running, Wire
 from tests.daemon.taps.following import CLAUDE, CLAUDE_SESSION, PRINTED, lines_of
 from tests.daemon.taps.log_records import encoded, event, request, turn
 from tests.daemon.web.browsing import Browser, browsed, socket_lines, until
+from tooltap.daemon.taps.otlp import receiver
 
 
 def send(browser: Browser, *records: dict[str, Any]) -> None:
@@ -98,6 +100,29 @@ def test_followed_file_reports_its_session_alone(tmp_path: Path, agents: Path) -
         until(lambda: any(one["kind"] == "tool-result" for one in events(daemon)), "the events of the file")
         send(browser, *turn(CLAUDE_SESSION))
         assert of_telemetry(daemon) == []
+
+
+def test_first_batch_waits_for_the_file_of_its_session(
+    tmp_path: Path, agents: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver, "FILE_PATIENCE", 300.0)
+    with browsed(tmp_path, follow={"agents": ["claude"], "backfill": "all"}) as (daemon, browser):
+        sending = Thread(target=send, args=(browser, *turn(CLAUDE_SESSION)))
+        sending.start()
+        until(lambda: daemon.stats()["web"]["otlp"]["waiting"] == 1, "the batch")
+        agents.write_bytes(CLAUDE.read_bytes())
+        sending.join()
+        assert "tool-result" in [one["kind"] for one in events(daemon)]
+        assert of_telemetry(daemon) == []
+
+
+def test_session_without_a_file_is_reported_after_a_while(
+    tmp_path: Path, agents: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver, "FILE_PATIENCE", 0.01)
+    with browsed(tmp_path, follow={"agents": ["claude"]}) as (daemon, browser):
+        send(browser, *turn("elsewhere"))
+        assert "tool-result" in of_telemetry(daemon)
 
 
 def test_what_is_left_out_is_counted(daemon: Running, browser: Browser) -> None:

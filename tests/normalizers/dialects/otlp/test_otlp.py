@@ -65,7 +65,8 @@ def test_gemini_states_the_exit_code_and_the_text_of_the_answer() -> None:
 
 
 def test_version_of_node_is_not_that_of_gemini() -> None:
-    assert [one.agent_version for one in of(SessionEvent, GEMINI)] == []
+    other = {**line("gen_ai.client.inference.operation.details"), "service": "gemini-cli", "version": "v22.23.3"}
+    assert of(SessionEvent, [*GEMINI, *read("otlp", other)]) == []
     assert [one.agent_version for one in of(SessionEvent, QWEN)] == ["0.24.4"]
 
 
