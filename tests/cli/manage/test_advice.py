@@ -27,9 +27,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.cli.command import COMMAND, Child, environment, here, start, tooltap
-from tests.cli.manage.test_doctor import WELCOME, Examined, Reported, examined, write
+from tests.cli.manage.test_doctor import WELCOME, Examined, Reported, bound, examined, write
 from tests.daemon.constants import VARIABLE
 from tests.daemon.events import commit, message
+from tests.daemon.export.collector import collecting
 from tests.daemon.ingest.test_drift import SHELL
 from tests.daemon.journal.test_journal_damage import COLUMNS, damage, fill
 from tests.daemon.processes import DaemonProcess
@@ -37,6 +38,7 @@ from tests.daemon.running import TIMEOUT, Wire, running
 from tests.daemon.taps.following import CLAUDE
 from tests.daemon.taps.test_follow_machines import PRIVATE, require_machines
 from tests.daemon.test_files_in_use import until
+from tests.http_server import HttpServer, Request, Response
 from tests.test_layout import ROOT
 from tests.traces.drift.altering import altered, rename
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
@@ -52,6 +54,10 @@ LIMITS = "tests/cli/manage/test_advice_limits.py::"
 CHMOD = HERE + "test_chmod_mends_it"
 
 FOLLOWED = {
+    "Start it, or correct `url` and `headers` in `[otlp]`, and send the daemon SIGHUP; what waits is sent then.": HERE
+    + "test_corrected_collector_gets_what_waits",
+    "If it takes only spans, set `metrics_interval = 0` in `[otlp]`, and send SIGHUP.": HERE
+    + "test_collector_of_spans_is_sent_no_metrics",
     "Run {}.": CHMOD,
     "Run {}, or set TOOLTAP_SOCKET to a place of your own.": CHMOD,
     "With the daemon stopped, run {}. Backups are made by `tooltap journal backup`.": HERE
@@ -132,6 +138,8 @@ FOLLOWED = {
 """Advice -> the test that follows it."""
 
 UNFOLLOWED = {
+    "They are not sent again; the daemon's log says why it refused them.": "it advises nothing but to read the log",
+    "Look at its load. Nothing is lost by that, and nothing else waits for it.": "whoever is slow is outside",
     "Run {} to use it.": "it installs packages from an index, which tests do not use",
     "See why: journalctl --user -u {}.": "the logs of a service are systemd's, which runs no service of a test",
     "Subscribers get a gap in their place; look at the server's disks and its log.": (
@@ -200,6 +208,38 @@ def test_chmod_mends_it(home: Path) -> None:
             subprocess.run(command[1], shell=True, check=True)
         assert len(found) == 4
         assert problems(examined("--socket", daemon.path)) == []
+
+
+@contextmanager
+def sending(home: Path, url: str) -> Iterator[tuple[DaemonProcess, Path]]:
+    """A daemon with spans for a collector, and its configuration file."""
+    file = write(home / "tooltap.toml", f'otlp.url = "{url}"\notlp.metrics_interval = 0.05\n')
+    with DaemonProcess(home, "--config", file).wait_ready() as daemon:
+        assert here("ingest", "--socket", daemon.path, CLAUDE).returncode == 0
+        yield daemon, file
+
+
+def collectors_of(daemon: DaemonProcess) -> list[str]:
+    return [one.level for one in examined("--socket", daemon.path).findings["otlp"]]
+
+
+def test_corrected_collector_gets_what_waits(home: Path) -> None:
+    with bound() as port, collecting() as (url, sent), sending(home, f"http://127.0.0.1:{port}") as (daemon, file):
+        until(lambda: collectors_of(daemon) == ["problem"])
+        file.write_text(f'otlp.url = "{url}"\n')
+        os.kill(daemon.process.pid, signal.SIGHUP)
+        until(lambda: collectors_of(daemon) == ["ok"] and sent)
+
+
+def test_collector_of_spans_is_sent_no_metrics(home: Path) -> None:
+    def respond(request: Request, response: Response) -> None:
+        response.whole(404 if request.target == "/v1/metrics" else 200, b"")
+
+    with HttpServer(respond) as server, sending(home, server.url) as (daemon, file):
+        until(lambda: collectors_of(daemon) == ["ok", "note"])
+        file.write_text(f'otlp.url = "{server.url}"\notlp.metrics_interval = 0\n')
+        os.kill(daemon.process.pid, signal.SIGHUP)
+        until(lambda: collectors_of(daemon) == ["ok"])
 
 
 def test_corrected_configuration_is_valid(home: Path) -> None:
