@@ -1,8 +1,9 @@
 """`make lab-types`: generators of types read the published JSON Schema, and what they write reads recorded events.
 
 `datamodel-codegen` writes Python, and `quicktype` writes TypeScript, Go and Rust; both are installed in `build`. Python
-and TypeScript decode every event of the fixtures, and nothing of it may be lost. Go is compiled where its compiler is;
-Rust, which needs packages that may not be had, is only read by `rustfmt`. What was not done is said.
+and TypeScript decode every event of the fixtures, and nothing of it may be lost. Go is compiled where its compiler is.
+Rust decodes the events, too, where `cargo` has the package serde, from its registry or from Debian's
+`librust-serde-derive-dev` and `librust-serde-json-dev`. What was not done is said.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,27 @@ for await (const line of createInterface({ input: process.stdin })) {
 }
 console.log(count);
 """
+CARGO = """
+[package]
+name = "decode"
+version = "0.1.0"
+edition = "2021"
+[dependencies]
+serde = { version = "1", features = ["derive"] }
+serde_json = "1"
+"""
+RUST = """
+mod event;
+fn main() {
+    let lines: Vec<String> = std::io::stdin().lines().map(|line| line.unwrap()).collect();
+    for line in &lines {
+        let _: event::Event = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line}"));
+    }
+    println!("{}", lines.len());
+}
+"""
+OF_DEBIAN = Path("/usr/share/cargo/registry")
+"""Where Debian's packages put the sources of those for Rust."""
 TSC = ("--strict", "--target", "es2022", "--module", "nodenext", "--types", "node")
 TOP = {
     "event.ts": r"^export interface Event \{\n(?:.*\n)*?\s+kind: +Kind;",
@@ -106,12 +129,35 @@ def go(_: list[bytes]) -> str:
     return "compiled"
 
 
-def rust(_: list[bytes]) -> str:
+def rust(events: list[bytes]) -> str:
     path = _written("rust", "event.rs")
-    if shutil.which("rustfmt") is None:
-        return "written; NOT COMPILED, because it needs the package serde"
-    _run(["rustfmt", "--edition", "2021", "--emit", "stdout", str(path)])
-    return "read by rustfmt; NOT COMPILED, because it needs the package serde"
+    project = FOLDER / "rust"
+    (project / "src").mkdir(parents=True, exist_ok=True)
+    shutil.copy(path, project / "src")
+    (project / "src" / "main.rs").write_text(RUST)
+    (project / "Cargo.toml").write_text(CARGO)
+    manifest = ["--quiet", "--manifest-path", str(project / "Cargo.toml")]
+    source = _serde(manifest)
+    if source is None:
+        return "written; NOT COMPILED, because there is no cargo, or it has no package serde"
+    done = _run(["cargo", "run", *manifest, *source], b"\n".join(events))
+    if int(done) != len(events):
+        raise Failure(f"of {len(events)} events, {done} were decoded")
+    return f"compiled, and {len(events)} events were decoded"
+
+
+def _serde(manifest: list[str]) -> list[str] | None:
+    """Return the options with which `cargo` has the packages; None if it has not."""
+    debian = [
+        *("--offline", "--config", 'source.crates-io.replace-with="debian"'),
+        *("--config", f'source.debian.directory="{OF_DEBIAN}"'),
+    ]
+    for options in ([], debian):
+        command = ["cargo", "fetch", "--config", "net.retry=0", *manifest, *options]
+        with suppress(OSError):
+            if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+                return options
+    return None
 
 
 def main() -> int:
