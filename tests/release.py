@@ -2,12 +2,14 @@
 
 The sdist and the wheel are built twice, from two copies of the sources, and must have the same bytes.
 The wheel is installed with every Python that is here and supported, each with the oldest and the newest packages that
-it allows, and runs without the sources. Beside it lies its bill of materials (CycloneDX), of the newest packages.
+it allows, and runs without the sources. Beside it lie its bill of materials (CycloneDX), of the newest packages, and
+the formula with which Homebrew installs this sdist.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import shutil
 import subprocess
@@ -29,6 +31,7 @@ RESOLUTIONS = {"oldest": "lowest-direct", "newest": "highest"}
 """What is installed -> how uv names it."""
 PURE = ("nats-py", "nkeys")
 """Packages whose older releases have no wheel, and need no compiler."""
+FORMULA = ROOT / "packaging" / "tooltap.rb"
 INSTALLED = ("share/man/man1/tooltap.1", "share/bash-completion/completions/tooltap")
 
 
@@ -43,6 +46,9 @@ def main() -> None:
             if one.read_bytes() != other.read_bytes():
                 sys.exit(f"{one.name} has other bytes when it is built in another folder")
     print(f"{sdist.name} and {wheel.name}: the same bytes when they are built in another folder", flush=True)
+    path = DIST / FORMULA.name
+    path.write_text(formula(sdist))
+    print(f"{path.name}: the formula for Homebrew, which is valid once {sdist.name} is on PyPI", flush=True)
     here = dict(pythons())
     for version, python in here.items():
         for age, resolution in RESOLUTIONS.items():
@@ -91,6 +97,13 @@ def without_times(data: bytes, epoch: int) -> bytes:
             member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
             after.addfile(member, before.extractfile(member) if member.isfile() else None)
     return packed.getvalue()
+
+
+def formula(sdist: Path) -> str:
+    """Return the formula for Homebrew that installs an sdist, named `tooltap-VERSION.tar.gz`."""
+    version = sdist.name.removeprefix(f"{PROJECT['name']}-").removesuffix(".tar.gz")
+    digest = hashlib.sha256(sdist.read_bytes()).hexdigest()
+    return FORMULA.read_text().replace("@VERSION@", version).replace("@SHA256@", digest)
 
 
 def pythons() -> Iterator[tuple[str, str]]:

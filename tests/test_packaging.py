@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests import manual
-from tests.release import without_times
+from tests.release import FORMULA, formula, without_times
 from tests.test_layout import FOLDERS, ROOT
 from tooltap import __version__
 from tooltap.cli.main import main
@@ -156,6 +157,41 @@ def test_image_runs_a_daemon_that_the_page_can_reach(command: str) -> None:
 
     assert options["web"] == "0.0.0.0:8422"
     assert options["allow_remote"]
+
+
+def test_formula_is_of_the_package() -> None:
+    text = FORMULA.read_text()
+    stated = dict(re.findall(r'^  (desc|homepage|url|license|depends_on) "(.*)"$', text, re.MULTILINE))
+    [needed] = re.findall(r"#\{buildpath\}\[(.*)\]", text)
+    files = set(re.findall(r'_symlink libexec/"(share/.*)"', text))
+    project = PYPROJECT["project"]
+    version = stated["depends_on"].removeprefix("python@")
+
+    assert stated["url"].endswith(f"/{project['name'][0]}/{project['name']}/{project['name']}-@VERSION@.tar.gz")
+    assert stated["license"] == project["license"]
+    assert f"Programming Language :: Python :: {version}" in project["classifiers"]
+    assert f'opt_bin/"python{version}"' in text
+    assert set(needed.split(",")) <= set(project["optional-dependencies"])
+    data = PYPROJECT["tool"]["setuptools"]["data-files"]
+    assert files == {f"{folder}/{Path(path).name}" for folder, paths in data.items() for path in paths}
+    assert len(stated["desc"]) <= 80  # which `brew audit` asks for
+
+
+def test_formula_has_the_hash_of_the_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "tooltap-1.2.3.tar.gz"
+    archive.write_bytes(b"source")
+    text = formula(archive)
+
+    assert f'sha256 "{hashlib.sha256(b"source").hexdigest()}"' in text
+    assert "tooltap/tooltap-1.2.3.tar.gz" in text
+    assert re.findall(r"@[A-Z]+", text) == []
+
+
+@pytest.mark.programs("ruby")
+def test_formula_is_ruby() -> None:
+    checked = subprocess.run(["ruby", "-wc", FORMULA], capture_output=True, text=True, check=False, timeout=60)
+
+    assert (checked.stdout, checked.stderr) == ("Syntax OK\n", "")
 
 
 def test_sdist_has_the_same_bytes_whenever_it_is_built() -> None:
