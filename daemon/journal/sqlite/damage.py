@@ -96,9 +96,9 @@ class Damages:
     def rows(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> list[Any]:
         """The readable rows. If an index is damaged, the query is repeated without indexes, and returns the rows up to
         the first unreadable page. `sql` has `{}` after the name of the table."""
-        return self.read(connection, table, sql, values)[0]
+        return self.readable(connection, table, sql, values)[0]
 
-    def read(
+    def readable(
         self, connection: sqlite3.Connection, table: str, sql: str, values: Values
     ) -> tuple[list[Any], Exception | None]:
         """Like `rows`; returns also the error that hid other rows, or None."""
@@ -121,7 +121,7 @@ class Damages:
 
     def has(self, connection: sqlite3.Connection, table: str, sql: str, values: Values) -> bool:
         """Whether there is a row. Raises SQLite's error if none was found, but not everything could be read."""
-        found, missed = self.read(connection, table, sql, values)
+        found, missed = self.readable(connection, table, sql, values)
         if not found and missed is not None:
             raise missed
         return bool(found)

@@ -62,9 +62,9 @@ def _load(connection: sqlite3.Connection, stream: str, damages: Damages) -> Load
         rows = damages.rows(connection, "streams", sql.format(" NOT INDEXED"), (stream,))
     info = _info(rows[0]) if rows else None
     sql = "SELECT data, lines, checksum FROM snapshots{} WHERE stream=?"
-    snapshots, no_snapshots = damages.read(connection, "snapshots", sql, (stream,))
+    snapshots, no_snapshots = damages.readable(connection, "snapshots", sql, (stream,))
     sql = "SELECT records, checksum FROM tail{} WHERE stream=? ORDER BY id"
-    tail, no_tail = damages.read(connection, "tail", sql, (stream,))
+    tail, no_tail = damages.readable(connection, "tail", sql, (stream,))
     data, reached = None, 0
     if snapshots:
         data, reached, checksum = snapshots[0]

@@ -725,7 +725,8 @@ POSITION = {
     *("stream", "asked_dialect", "dialect", "provider", "session", "agent", "parent", "mcp_servers", "state", "lines"),
     *("crc", "crc_line", "ids", "last_session", "agent_version", "first_t", "last_t", "started", "cwd", "roles"),
     *("begins", "followed", "path", "head", "copied", "missing_at", "last_reported_ts", "left_out", "restored"),
-    *("unsettled", "daemon", "takes_answers", "told", "statistics", "updated", "expired", "position", "remote"),
+    *("unsettled", "daemon", "takes_answers", "told", "statistics", "updated", "expired", "forgotten"),
+    *("position", "remote"),
 }
 
 
