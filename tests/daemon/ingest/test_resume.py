@@ -365,7 +365,7 @@ async def test_expired_stream_resumes_with_a_reset(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("deletes", ["expire", "remove_session"])
 async def test_stream_that_is_deleted_while_it_has_a_publisher_continues(tmp_path: Path, deletes: str) -> None:
-    """Whoever has loaded an ended stream still has the state that is deleted before the next line."""
+    """Once: what it has loaded before is not stored again, and its fresh parser is."""
     clock = Clock()
     path = tmp_path / "journal.db"
     async with daemon(path, clock) as streams:
@@ -383,8 +383,9 @@ async def test_stream_that_is_deleted_while_it_has_a_publisher_continues(tmp_pat
             await again.ingest.suspend()
             again = await publish(streams)
         assert again.last(Ingesting).lines == 4
-        found = [(one["id"], one["text"]) for one in await events(journal)]
-        assert found == [("s:3:0", "new"), ("s:4:0", "newer")]
+        notice, *found = await events(journal)
+        assert (notice["code"], notice["session"]) == ("parser-reset", "named")
+        assert [(one["id"], one["text"]) for one in found] == [("s:3:0", "new"), ("s:4:0", "newer")]
         assert journal.statistics()["damages"] == 0
     assert list(check_file(path)) == []
 
