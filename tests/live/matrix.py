@@ -325,15 +325,19 @@ EXPLAINED = {
     "gemini/follow/sigint": "Gemini CLI stores no end of an interrupted turn, which goes on for tooltap.",
     "qwen/follow/sigint": "Qwen Code stores no end of an interrupted turn, which goes on for tooltap.",
     "claude/.*/sigint": "Claude Code says of the interrupted call that the user has rejected it: it reads `denied`.",
-    "gemini/(run|absent|killed|both|both-killed)/fails": "Gemini CLI prints `success`, and no exit code, for a "
-    "command that fails and has printed something: it reads `completed`.",
+    "gemini/(run|absent|killed|both|both-killed|proxy|proxy-killed)/fails": "Gemini CLI prints `success`, or over ACP "
+    "`completed`, and no exit code, for a command that fails and has printed something: it reads `completed`.",
     "gemini/(proxy|proxy-killed)/resume": "Gemini CLI cannot load a session in the minute in which it began: it begins "
     "its file anew, and finds nothing there.",
     "qwen/(gateway|gateway-killed)/resume": "Qwen Code names no session to its model, and changes the first prompt of "
     "one that it resumes: its model, and so the gateway, sees another conversation.",
+    "qwen/gateway/default": "Unless it is configured otherwise, Qwen Code asks its model after the answer what to "
+    "remember, and repeats the conversation for that: for the gateway it is another prompt.",
     "claude-agent-acp/(proxy|stored)/refused": "Claude Agent says in a message of the model that the server refuses.",
     "claude-agent-acp/stored/sigint": "Claude Agent repeats the interrupted call as one that the user has rejected: it "
     "reads `denied`.",
+    "claude-agent-acp/stored/fork": "What Claude Agent repeats of a copy has the copied turns, too, and nothing that "
+    "says which they are: they are there twice.",
     "opencode/stored/fork": "What OpenCode repeats of a copy has the copied turns, too, and nothing that says "
     "which they are: they are there twice.",
     "opencode/stored/refused": "When OpenCode loads a session, it repeats nothing of a request that was refused: its "
