@@ -100,10 +100,9 @@ SCRIPT_MODEL = "gpt-6.2-sol"
 """A model to which Codex (0.171.0) offers its tools for scripts only."""
 
 
-def _script_of_codex(command: str) -> Call:
-    arguments = json.dumps({"cmd": command, **CODEX_WAITS})
-    waits = f"// @exec: {json.dumps(CODEX_WAITS)}"
-    return Call("exec", f"{waits}\nconst r = await tools.exec_command({arguments}); text(r.output);")
+def _script_of_codex(call: Call) -> Call:
+    waits, arguments = f"// @exec: {json.dumps(CODEX_WAITS)}", json.dumps(call.arguments)
+    return Call("exec", f"{waits}\nconst r = await tools.{call.tool}({arguments}); text(r.output);")
 
 
 PRINTERS = {
@@ -262,7 +261,7 @@ class Scenario(NamedTuple):
 
     def steps(self, agent: Agent) -> list[Step]:
         if self.script:
-            return [_script_of_codex(self.waits), MODEL_SAYS]
+            return [_script_of_codex(agent.shell(self.waits)), MODEL_SAYS]
         calls: list[Call] = [agent.shell(self.waits)] if self.command else []
         if self.types:
             calls = [calls[0].with_arguments(tty=True, yield_time_ms=1_000), _TYPED]
@@ -323,6 +322,7 @@ OWN_TURNS = ("opencode",)
 """Agents that answer a prompt in mid-turn together with the one before, each in a turn of its own."""
 EXPLAINED = {
     "gemini/follow/sigint": "Gemini CLI stores no end of an interrupted turn, which goes on for tooltap.",
+    "opencode/follow/sigint": "OpenCode stores no end of an interrupted turn, which goes on for tooltap.",
     "qwen/follow/sigint": "Qwen Code stores no end of an interrupted turn, which goes on for tooltap.",
     "claude/.*/sigint": "Claude Code says of the interrupted call that the user has rejected it: it reads `denied`.",
     "gemini/(run|absent|killed|both|both-killed|proxy|proxy-killed)/fails": "Gemini CLI prints `success`, or over ACP "

@@ -120,9 +120,7 @@ class Work:
         meant, runs = self._scenario, self.workspace / "runs"
         question: dict[str, Any] = {}
         if not self._answers_itself():
-            question = self._question()
-            asked = AnswerRequest(permission_id=question["permissionId"], outcome=meant.outcome or "allowed")
-            assert ask(asked, path=self._site.daemon.path).delivered
+            question = self._answer()
         if meant.outcome == "denied":
             return
         until(runs.exists, "the command")
@@ -136,16 +134,22 @@ class Work:
             client.interrupt()
         else:
             (self.workspace / "go").touch()
+        if meant.types and question:
+            self._answer(question)
 
-    def _question(self) -> dict[str, Any]:
+    def _answer(self, before: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Answer a question, and return it. `before`: the one that was answered before."""
         found: list[dict[str, Any]] = []
 
         def is_asked() -> bool:
             with self._site.daemon.connect() as wire:
-                found[:] = [one for one in wire.ask("waiting")["waiting"] if one["answerable"]]
+                waiting = [one for one in wire.ask("waiting")["waiting"] if one["answerable"]]
+            found[:] = [one for one in waiting if before is None or one["permissionId"] != before["permissionId"]]
             return bool(found)
 
         until(is_asked, "the question")
+        asked = AnswerRequest(permission_id=found[0]["permissionId"], outcome=self._scenario.outcome or "allowed")
+        assert ask(asked, path=self._site.daemon.path).delivered
         return found[0]
 
 
