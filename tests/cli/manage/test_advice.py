@@ -155,6 +155,9 @@ UNFOLLOWED = {
     "Their sessions are missing. Upgrade tooltap, or report which version of the agent wrote them.": (
         "it asks for a version that does not exist yet, or a report"
     ),
+    "It is tried again. `tooltap remote list` says how all of them are.": (
+        "the daemon tries: tests/daemon/taps/test_remotes_ssh.py kills the connection, and each event is here once"
+    ),
     "The machine was busy.": "it advises nothing",
     "Nothing need be removed: the daemon keeps its traces within a limit.": "it advises nothing",
     "Programs with the daemon's token, and browsers that are logged in, go on.": (
