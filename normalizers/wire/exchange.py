@@ -130,7 +130,7 @@ class Verdict(NamedTuple):
     data: dict[str, Any] | None = None
 
 
-def may_be_retried(status: object) -> bool:
+def is_retriable(status: object) -> bool:
     """Whether a request that failed with this HTTP status, or None, may succeed when it is made again."""
     return status not in range(ERRORS, SERVER_ERRORS) or status in RETRIED
 
@@ -171,7 +171,7 @@ class ExchangeEnd(msgspec.Struct, frozen=True, omit_defaults=True):
         that the request is wrong."""
         if self.by == "tap" and not self.complete:
             return False
-        return may_be_retried(self.status)
+        return is_retriable(self.status)
 
     def verdict(self) -> Verdict | None:
         """Return how the turn ends, if neither an end nor an error has been read in the answer; None if that is not

@@ -19,7 +19,7 @@ from tooltap.normalizers.dialects.claude.reports import Usages, turn_usage
 from tooltap.normalizers.dialects.claude.stream import ClaudeStream, ClaudeStreamState, StreamMessages
 from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer, started_task
 from tooltap.normalizers.tools.outcome import error_words, failure_or
-from tooltap.normalizers.wire.exchange import may_be_retried
+from tooltap.normalizers.wire.exchange import is_retriable
 from tooltap.normalizers.wire.values import milliseconds, record, records, request_id, string, token_counts
 from tooltap.protocol.events import Display, Message, Usage
 
@@ -269,7 +269,7 @@ class QwenChat(Parser):
         data = {key: event[key] for key in ("error_type", "status_code") if event.get(key) is not None}
         self.notice("provider-error", words, "error", data or None)
         self.fail_request(string(event.get("error_type")) or "error")
-        if not may_be_retried(status):
+        if not is_retriable(status):
             self.end_failed_turns()
 
     @system("custom_title", "session_title")

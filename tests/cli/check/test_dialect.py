@@ -153,7 +153,7 @@ def test_written_test_passes(written: Path, installation: Installation) -> None:
 def test_broken_packages_are_named_and_harm_nothing(installation: Installation) -> None:
     finished = installation.tooltap("dialect", "list", code=1)
 
-    assert finished.stdout.splitlines()[-1].startswith("vscode-chat")
+    assert finished.stdout.splitlines()[-1].startswith("zed-db")
     assert "inkwell-json" in finished.stdout
     assert finished.stderr.splitlines() == [
         "tooltap: the package tooltap-blot 0.1 brings the dialect 'blot', which cannot be used: tooltap_blot:Blot is no"
