@@ -22,7 +22,8 @@ OTHERS = "others"
 MOST_COUNTED = 10**12
 """A figure beyond this is no count of tokens, and no cost, and counts as 0."""
 BOUNDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
-"""Upper bounds of the buckets of durations, in seconds, as the conventions recommend."""
+"""Upper bounds of the buckets of durations, in seconds: those that the conventions gave
+`gen_ai.client.operation.duration`."""
 CUMULATIVE = 2
 """A temporality, as OTLP numbers them."""
 FIGURES = {

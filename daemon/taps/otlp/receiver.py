@@ -8,7 +8,7 @@ If session files are followed, the first batch of a session that nothing has rep
 agent writes that before it sends anything, but it may be read later.
 
 Records that name no session belong to nothing that agents do (Codex sends some of its own log), and are counted and
-left out. So are metrics and spans: they say nothing of a session that log records do not say.
+left out. So are metrics and spans, of which nothing is read.
 """
 
 from __future__ import annotations
