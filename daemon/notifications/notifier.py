@@ -266,24 +266,15 @@ def _words(command: Sequence[str], message: Mapping[str, Any]) -> list[str]:
 
 def _post(rule: NotifyRule, message: bytes) -> None:
     """Send a webhook once. Raises `_WebhookError`."""
-    import http.client  # only daemons that send webhooks need these
-    import urllib.error
-    import urllib.request
+    from tooltap.daemon.system.post import post
 
     assert rule.url is not None
     body, headers = _FORMATS[rule.format](message)
     headers["User-Agent"] = f"tooltap/{__version__}"
     if rule.secret is not None:
         headers["X-Tooltap-Signature"] = f"sha256={hmac.new(rule.secret.encode(), body, hashlib.sha256).hexdigest()}"
-    request = urllib.request.Request(rule.url, body, headers, method="POST")
-    try:
-        with urllib.request.urlopen(request, timeout=rule.timeout):
-            pass
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise _WebhookError(f"it answered {error.code}") from None
-    except (OSError, http.client.HTTPException) as error:
-        raise _WebhookError(f"it cannot be reached: {getattr(error, 'reason', error)}") from None
+    if (problem := post(rule.url, body, headers, rule.timeout).problem) is not None:
+        raise _WebhookError(problem)
 
 
 def _json(message: bytes) -> tuple[bytes, dict[str, str]]:

@@ -42,7 +42,7 @@ def _request(groups: Groups, scope: Mapping[str, Any], encode: Callable[[Mapping
     )
 
 
-def rejected(answer: bytes) -> int:
+def rejected_of(answer: bytes) -> int:
     """Return how many spans or data points an answer says were rejected (`partial_success`); if it is no such message,
     none."""
     try:

@@ -30,7 +30,7 @@ from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.telemetry.metrics import Metrics, Sums, Waits, count_of_points, groups_of
-from tooltap.daemon.telemetry.protobuf import encode_metrics, encode_request
+from tooltap.daemon.telemetry.protobuf import encode_metrics, encode_request, rejected_of
 from tooltap.daemon.telemetry.settings import Telemetry
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.events import AnyEvent, SessionEvent
@@ -38,7 +38,7 @@ from tooltap.protocol.filters import Filter
 from tooltap.traces.recording.secrets import mask_secrets
 
 if TYPE_CHECKING:
-    from tooltap.daemon.telemetry.post import Answer
+    from tooltap.daemon.system.post import Answer
 
 NOTE = "telemetry"
 """Name of the note with the cursor and the sums."""
@@ -63,6 +63,7 @@ NOTED_EVERY = 10_000
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a request is sent again; they double each time, unless the collector says how long."""
 IN_NO_SPAN = "an event is in no span"
+PROTOBUF = "application/x-protobuf"
 
 _log = get_logger("telemetry")
 
@@ -238,12 +239,13 @@ class Sender:
         answer = await anyio.to_thread.run_sync(
             self._post, self._settings.metrics_address, body, abandon_on_cancel=True
         )
-        problem = answer.problem or (f"it has rejected {answer.rejected:,} data points" if answer.rejected else "")
+        rejected = _rejected(answer)
+        problem = answer.problem or (f"it has rejected {rejected:,} data points" if rejected else "")
         if problem and problem != self._problem_of_metrics:
             _log.warning("metrics are not sent", url=self._settings.metrics_address, reason=problem)
         self._problem_of_metrics = problem
         if answer.problem is None:
-            self._points += max(0, count_of_points(groups) - answer.rejected)
+            self._points += max(0, count_of_points(groups) - rejected)
         return answer.code not in NO_METRICS
 
     async def _waiting(self) -> dict[str, Waits]:
@@ -324,7 +326,7 @@ class Sender:
         while True:
             answer = await anyio.to_thread.run_sync(self._post, self._settings.address, body, abandon_on_cancel=True)
             if answer.problem is None:
-                rejected = min(answer.rejected, count)
+                rejected = min(_rejected(answer), count)
                 self._sent += count - rejected
                 self._refused += rejected
                 if rejected:
@@ -342,9 +344,9 @@ class Sender:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     def _post(self, address: str, body: bytes) -> Answer:
-        from tooltap.daemon.telemetry.post import post
+        from tooltap.daemon.system.post import post
 
-        headers = {"User-Agent": f"tooltap/{__version__}", **self._headers}
+        headers = {"User-Agent": f"tooltap/{__version__}", **self._headers, "Content-Type": PROTOBUF}
         return post(address, body, headers, self._settings.timeout)
 
     def _report(self, problem: str) -> None:
@@ -352,6 +354,11 @@ class Sender:
         if problem != self._problem:
             self._problem = problem
             _log.warning("spans are not sent", url=self._settings.address, reason=problem)
+
+
+def _rejected(answer: Answer) -> int:
+    """Return how many spans or data points the collector has not taken, of a request that it has."""
+    return rejected_of(answer.body) if answer.kind == PROTOBUF else 0
 
 
 def _decoded(events: Sequence[StoredEvent]) -> list[AnyEvent]:

@@ -446,7 +446,7 @@ STARTS = frozenset(["subprocess", "UserCommands", "execv", "execvp", "open_proce
 OWN = "what the user has started gets what is its own"
 OUTBOUND = {
     "daemon/notifications/notifier.py": NOTICES,
-    "daemon/telemetry/post.py": "tests/daemon/telemetry/test_sender.py::test_secrets_are_never_sent",
+    "daemon/system/post.py": "tests/daemon/telemetry/test_sender.py::test_secrets_are_never_sent",
     "daemon/journal/nats/connection.py": HERE + "test_journal_on_nats_holds_none",
     "daemon/journal/nats/events.py": HERE + "test_journal_on_nats_holds_none",
     "daemon/views/rewriter.py": HERE + "test_rewriter_gets_none",

@@ -9,7 +9,7 @@ import queue
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email.header import decode_header, make_header
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +20,7 @@ import pytest
 from tests.daemon.events import call, commit, event, result
 from tests.daemon.running import Running, running
 from tests.daemon.web.browsing import until
+from tests.http_server import HttpServer, Request, Response
 from tooltap.daemon.config import ConfigError, load_config
 from tooltap.daemon.notifications import notifier
 from tooltap.daemon.notifications.rules import NotifyRule
@@ -206,6 +207,31 @@ def test_webhook_that_fails_is_given_up(tmp_path: Path) -> None:
         ask(daemon)
         until(lambda: daemon.stats()["notifying"]["failed"] == 1, "the last attempt")
         assert received.qsize() == 4
+
+
+def test_webhook_is_sent_to_no_other_address(tmp_path: Path) -> None:
+    """A redirect that was followed would be a request without the message, and would count as sent."""
+    with server() as (elsewhere, received), HttpServer(lambda _, reply: redirect(reply, elsewhere)) as first:
+        with notifying(tmp_path, url=first.url) as daemon:
+            ask(daemon)
+            until(lambda: daemon.stats()["notifying"]["failed"] == 1, "the last attempt")
+        assert (len(first.requests), received.qsize()) == (4, 0)
+
+
+def redirect(response: Response, address: str) -> None:
+    response.whole(302, b"", f"Location: {address}")
+
+
+def test_webhook_takes_no_more_than_its_time(tmp_path: Path) -> None:
+    def promise_forever(_: Request, response: Response) -> None:
+        with suppress(OSError):
+            while True:
+                response.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        response.break_off()
+
+    with HttpServer(promise_forever) as server, notifying(tmp_path, url=server.url, timeout=0.2) as daemon:
+        ask(daemon)
+        until(lambda: daemon.stats()["notifying"]["failed"] == 1, "the last attempt")
 
 
 @pytest.mark.parametrize(

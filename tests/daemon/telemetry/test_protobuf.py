@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from tests.daemon.export.collector import spans_in, spans_of
 from tests.daemon.export.exporting import exported
 from tests.normalizers.reading import FIXTURES
-from tooltap.daemon.telemetry.protobuf import encode_request, rejected
+from tooltap.daemon.telemetry.protobuf import encode_request, rejected_of
 
 SUBAGENT = FIXTURES / "codex-app-server" / "codex-0.169" / "subagent.jsonl"
 FAILED = FIXTURES / "claude-stream" / "claude-code-2.1.330" / "subagents-parallel.jsonl"
@@ -71,9 +71,9 @@ def test_any_value_is_read_as_it_was(text: str, number: int, fraction: float, is
 def test_number_of_rejected_spans_is_read(count: int) -> None:
     partial = ExportTracePartialSuccess(rejected_spans=count, error_message="too old")
 
-    assert rejected(ExportTraceServiceResponse(partial_success=partial).SerializeToString()) == count
+    assert rejected_of(ExportTraceServiceResponse(partial_success=partial).SerializeToString()) == count
 
 
 @given(st.binary())
 def test_answer_that_is_no_message_rejects_a_number_or_none(answer: bytes) -> None:
-    assert rejected(answer) >= 0
+    assert rejected_of(answer) >= 0

@@ -1,5 +1,5 @@
-"""Posts a request to a collector, which may be slow, broken or hostile: it gets no key for another address, and takes
-neither more time nor more memory than it may.
+"""Posts a request to a server, a collector or one of webhooks, which may be slow, broken or hostile: it gets no key and
+no message for another address, and takes neither more time nor more memory than it may.
 
 It is imported only by daemons that send something, because they alone need an HTTP client.
 """
@@ -19,13 +19,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from tooltap.daemon.system.sanitize import one_line
-from tooltap.daemon.telemetry.protobuf import rejected
 
 AGAIN = frozenset((429, 502, 503, 504))
-"""Answers after which the protocol has a request sent again."""
+"""Answers after which a request may be taken if it is sent again."""
 MOST_ANSWERED = 65_536
 """Bytes of an answer that are read."""
-PROTOBUF = "application/x-protobuf"
 
 
 class Answer(NamedTuple):
@@ -34,11 +32,13 @@ class Answer(NamedTuple):
     is_again: bool = False
     """Whether it is to be sent again."""
     pause: float | None = None
-    """Seconds to wait before that, if the collector says so."""
+    """Seconds to wait before that, if the server says so."""
     code: int | None = None
     """The status of an answer that is a refusal."""
-    rejected: int = 0
-    """Spans or data points that it has not taken, of a request that it has."""
+    kind: str = ""
+    """Media type of what it has answered."""
+    body: bytes = b""
+    """The beginning of it, if the request was taken."""
 
 
 class _Deadline:
@@ -80,7 +80,7 @@ def _end(opened: socket.socket) -> None:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A key is not sent to another address."""
+    """Nothing is sent to another address, neither a key nor a message."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -110,14 +110,13 @@ def _opener(deadline: _Deadline) -> urllib.request.OpenerDirector:
 
 def post(address: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Answer:
     """Send a request once. `timeout`: seconds that it may take in all."""
-    request = urllib.request.Request(address, body, {**headers, "Content-Type": PROTOBUF}, method="POST")
+    request = urllib.request.Request(address, body, dict(headers), method="POST")
     with _Deadline(timeout) as deadline:
         try:
             with _opener(deadline).open(request, timeout=timeout) as answer:
-                read = answer.read(MOST_ANSWERED)
-                is_message = answer.headers.get_content_type() == PROTOBUF
+                kind, read = answer.headers.get_content_type(), answer.read(MOST_ANSWERED)
             if not deadline.has_passed:
-                return Answer(rejected=rejected(read) if is_message else 0)
+                return Answer(kind=kind, body=read)
         except urllib.error.HTTPError as error:
             with error:
                 pause = _seconds(error.headers.get("Retry-After"))
