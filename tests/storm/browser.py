@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -31,7 +32,7 @@ def main(url: str, token_file: str, record: str) -> None:
         while not stopping.is_set():
             try:
                 _look(tab, url, Path(token_file).read_text().strip())
-            except (Error, OSError, ValueError, KeyError, AssertionError):  # the daemon is away
+            except (Error, OSError, HTTPException, ValueError, KeyError, AssertionError):  # the daemon is away
                 time.sleep(0.5)
             wrong = [one for one in tab.wrong if not any(part in one for part in EXPLAINED)]
             with Path(record).open("a") as file:
