@@ -16,7 +16,7 @@ from tooltap.daemon.system.connections import allow_open_files
 from tooltap.daemon.system.foreground import ForcedEnd, OnStop, run_until_stopped
 from tooltap.daemon.system.listener import ListenError
 from tooltap.daemon.system.logs import configure, get_logger
-from tooltap.daemon.system.loop import Watchdog
+from tooltap.daemon.system.loop import Watchdog, name_task
 from tooltap.daemon.system.processes import share_arenas
 from tooltap.daemon.system.services import notify_ready
 
@@ -56,6 +56,7 @@ async def _run(
     show_link: Callable[[Callable[[], str]], None],
     on_stop: OnStop,
 ) -> None:
+    name_task("the daemon's start and end")
     daemon = Daemon(config, watchdog)
     on_stop(daemon.stop)
     if reload is not None:
