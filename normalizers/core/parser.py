@@ -523,8 +523,12 @@ class Parser(Writer):
 
     def fail_request(self, reason: str) -> None:
         """Note that a request of the open turn has failed, which its client may make again: then the turn goes on
-        (`retry_request`), else it ends as failed. What the request has opened ends here."""
-        turn = next(one for one in self.state.turns if one.id == self.turn and one.session == self.session)
+        (`retry_request`), else it ends as failed. What the request has opened ends here. If no turn is open, because it
+        was given up, its end as failed is all that there is."""
+        turn = next((one for one in self.state.turns if one.id == self.turn and one.session == self.session), None)
+        if turn is None:
+            self.end_turn("failed", reason=reason)
+            return
         self.texts.flush_turn(turn.session, turn.id)
         self.permissions.expire_turn(turn.session, turn.id, stated=True)
         self.calls.close_turn(turn.session, turn.id, turn.agent, "interrupted", stopped=True)

@@ -485,6 +485,15 @@ def test_failed_turn_ends_when_nothing_follows(lines: list[Any], reason: str) ->
     assert turns(closed) == [("failed", reason)]
 
 
+def test_failure_after_the_turn_was_given_up_is_its_end() -> None:
+    _, parser = read_so_far(CREATED)
+    given_up = emitted(parser.close("suspended-too-long"))
+    _, items = parser.feed(orjson.dumps(response(status="failed", error={"code": "overloaded"})))
+
+    assert turns(given_up) == [("cancelled", "interrupted")]
+    assert turns(emitted(items)) == [("failed", "overloaded")]
+
+
 @pytest.mark.parametrize(("lines", "reason"), FAILURES)
 def test_failed_turn_ends_at_another_prompt(lines: list[Any], reason: str) -> None:
     found, _ = read_so_far(request(user("Hi.")), *lines, request(user("Hi."), user("Well?")))
