@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 MAX_BODY = 1_048_576
 MAX_BODIES = 67_108_864
 MAX_TEXT = 65_536
+LOOK_EVERY = 100
+"""Events after which an export asks whether its session is being deleted."""
 PER_PAGE = 1 << 20
 """Assumed cost of writing a session whose size is not known, as bytes of a recording."""
 
@@ -583,7 +585,7 @@ async def _write_session(
 
     from tooltap.daemon.client.asynchronous import connect, subscribe
     from tooltap.daemon.export.redaction import masked_event
-    from tooltap.daemon.export.source import MissingRange
+    from tooltap.daemon.export.source import DeletedMeanwhile, MissingRange
     from tooltap.daemon.sessions.listing import is_of, stored_names
     from tooltap.daemon.views.select import LaterViews
     from tooltap.protocol.events import ToolUpdate, decode
@@ -598,8 +600,16 @@ async def _write_session(
                 views.note(masked_event(item, partial(masking.mask, where=f"event {event.seq}"), names))
     deleted: MissingRange | None = None
     """What retention has deleted of all sessions."""
-    has_begun = False
+    has_begun, expired, read = False, 0, 0
+
+    def write_gap(missing: MissingRange | None) -> None:
+        if missing is not None:
+            warn(missing.words)
+            if note := page.add_gap(missing):
+                write(note)
+
     async with connect(socket) as client, subscribe(after=0, filter=wanted, follow=False, path=socket) as items:
+        meanwhile = DeletedMeanwhile(partial(_is_stored, client))
         async for item in items:
             if isinstance(item, bytes):
                 event = decode(item)
@@ -607,19 +617,35 @@ async def _write_session(
                     continue
                 event = views.put(masked_event(item, partial(masking.mask, where=f"event {event.seq}"), names))
                 if deleted is not None and event.seq is not None and session["firstSeq"] < event.seq:
-                    missing = MissingRange(session["firstSeq"], min(deleted.last, event.seq - 1), is_deleted=True)
-                    warn(missing.words)
-                    page.add_gap(missing)
+                    write_gap(MissingRange(session["firstSeq"], min(deleted.last, event.seq - 1), is_deleted=True))
                 deleted, has_begun = None, True
                 write(page.add(event, await _fetch_bodies(client, event, bodies, masking, names)))
+                meanwhile.read(event)
+                read += 1
+                if read % LOOK_EVERY == 0:
+                    write_gap(await meanwhile.look(expired))
             elif isinstance(item, Gap):
                 missing = MissingRange(item.from_, item.to, is_deleted=item.reason == "retention")
+                expired = max(expired, item.to) if missing.is_deleted else expired
                 if missing.is_deleted and not has_begun:
                     deleted = missing
-                    continue
-                warn(missing.words)
-                if note := page.add_gap(missing):
-                    write(note)
+                else:
+                    write_gap(missing)
+        write_gap(await meanwhile.look(expired))
+
+
+LOOK_EVERY = 100
+"""Events after which an export asks whether its session is being deleted."""
+
+
+async def _is_stored(client: Client, seq: int) -> bool:
+    from tooltap.daemon.client.discovery import DaemonError
+
+    try:
+        await client.request("event", seq=seq)
+    except DaemonError as error:
+        return error.code != "not-found"
+    return True
 
 
 async def _fetch_bodies(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeAlias
@@ -78,6 +78,40 @@ class MissingRange(NamedTuple):
     @property
     def sentence(self) -> str:
         return f"{self.words.capitalize()}."
+
+
+class DeletedMeanwhile:
+    """Finds out whether events of a session were deleted while it is read, in the order of their `seq`.
+
+    `last_expired` does not tell of a deletion below it, and sessions lie side by side in the journal. But a
+    session is deleted from the first event of each of its streams on. While these are stored, what was read is whole.
+
+    `is_stored`: returns whether the event with this `seq` is stored. What it raises passes through.
+    """
+
+    def __init__(self, is_stored: Callable[[int], Awaitable[bool]]) -> None:
+        self._is_stored = is_stored
+        self._firsts: dict[tuple[str, str], int] = {}
+        """Stream and session -> `seq` of the first event that was read."""
+        self._whole = self._last = 0
+        self._has_found = False
+
+    def read(self, event: AnyEvent) -> None:
+        """Note an event that was read."""
+        self._last = event.seq or 0
+        self._whole = self._whole or self._last
+        self._firsts.setdefault((event.stream, event.session), self._last)
+
+    async def look(self, expired: int) -> MissingRange | None:
+        """Return where events may be missing; once. `expired`: the highest `seq` that is known to be deleted."""
+        if self._has_found or self._whole >= expired:
+            return None
+        for first in self._firsts.values():
+            if first <= expired and not await self._is_stored(first):
+                self._has_found = True
+                return MissingRange(self._whole + 1, expired, is_deleted=True)
+        self._whole = self._last
+        return None
 
 
 class SessionWriter(Protocol):
@@ -291,6 +325,7 @@ class JournalSource:
         batch: Batch = []
         has_begun = False
         expired = self._journal.last_expired
+        meanwhile = DeletedMeanwhile(self._is_stored)
         while reached < last:
             begun = reached
             events, reached = await self._journal.read(reached, self._wanted, up_to=last, max_bytes=READ)
@@ -310,7 +345,10 @@ class JournalSource:
                 while gaps and gaps[0].first < (event.seq or 0):
                     batch.append(gaps.popleft())
                 batch.append((event, await self._bodies_of(event)))
+                meanwhile.read(event)
             batch += gaps
+            if (gap := await meanwhile.look(self._journal.last_expired)) is not None:
+                batch.append(gap)
             has_begun = has_begun or bool(decoded)
             if has_begun and batch:
                 yield batch
@@ -322,12 +360,15 @@ class JournalSource:
         if (first_seq := self._session.get("firstSeq")) is None:
             return None
         begun, last = max(first_seq, self._part.first), min(self._journal.last_expired, first - 1)
-        try:
-            if begun <= last and await self._journal.event(first_seq) is None:
-                return MissingRange(begun, last, is_deleted=True)
-        except CorruptError:
-            pass  # it is named as such
+        if begun <= last and not await self._is_stored(first_seq):
+            return MissingRange(begun, last, is_deleted=True)
         return None
+
+    async def _is_stored(self, seq: int) -> bool:
+        try:
+            return await self._journal.event(seq) is not None
+        except CorruptError:  # it is named as such
+            return True
 
     async def _later_views(self, reached: int) -> LaterViews:
         """Read the views that commands made of results, also those after the last event of the part."""

@@ -85,12 +85,14 @@ async def archive_lines(journal: ReadableJournal) -> AsyncIterator[bytes]:
 async def json_lines(journal: ReadableJournal, *, bodies: bool) -> AsyncIterator[bytes]:
     """Event lines in order, each with its newline. Missing events are replaced by a `gap` frame. With `bodies`, the
     parts of an output body follow the first event that refers to it: `{"op":"output",…}`. Raises `JournalError`."""
-    after, latest = 0, journal.latest
+    after, latest, expired = 0, journal.latest, 0
     written: set[bytes] = set()
-    if journal.last_expired:
-        yield encode_frame(Gap(from_=1, to=journal.last_expired, reason="retention"))
     while after < latest:
         events, searched = await journal.read(after, up_to=latest)
+        # Asked after the events: what retention has just taken from them is not above it.
+        if max(after, expired) < journal.last_expired:
+            first, expired = max(after, expired) + 1, journal.last_expired
+            yield encode_frame(Gap(from_=first, to=expired, reason="retention"))
         gaps = journal.corrupt.within(after + 1, searched)
         for event in events:
             while gaps and gaps[0][0] < event.seq:

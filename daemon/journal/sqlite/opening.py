@@ -232,7 +232,10 @@ class JournalFile:
         self._connection = open_read_only(path)
         self.corrupt: Gaps = read_gaps(self._connection, Damages())
         self.latest = int(get_meta(self._connection, "next_seq") or 1) - 1
-        self.last_expired = int(get_meta(self._connection, "expired") or 0)
+
+    @property
+    def last_expired(self) -> int:
+        return int(get_meta(self._connection, "expired") or 0)
 
     def close(self) -> None:
         self._connection.close()

@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -290,6 +291,26 @@ def test_killed_export_leaves_the_old_page(tmp_path: Path) -> None:
     assert page.read_text() == "old"
     assert here("export", "--html", CLAUDE, "-o", page).returncode == 0
     assert list(tmp_path.iterdir()) == [page]
+
+
+def test_what_is_deleted_while_it_is_exported_is_named(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        remove = daemon.daemon.journal.remove_session
+        long = [message("x" * 50_000) for _ in range(200)]
+        daemon.commit(commit(*long, state="ended"), commit(message("b", "o", session="b"), stream="o", state="ended"))
+        daemon.call(partial(remove, "b"))
+        with start("export", "--format", "jsonl", "session-1", "--socket", daemon.path) as child:
+            first = child.line()
+            daemon.call(partial(remove, "session-1"))
+            code, rest, said = child.end()
+
+    assert code == 0
+    *events, gap = map(json.loads, (first + rest).splitlines())
+    seqs = [one["seq"] for one in events]
+    assert seqs == [*range(1, len(seqs) + 1)]
+    assert gap["from"] <= len(seqs) + 1 < 200
+    assert gap["to"] == 201
+    assert f"events between {gap['from']} and 201 were not kept".encode() in said
 
 
 def test_export_to_a_full_disk_changes_nothing(tmp_path: Path) -> None:

@@ -34,3 +34,25 @@ async def test_what_is_deleted_meanwhile_is_named(tmp_path: Path, monkeypatch: p
         MissingRange(2, 3, is_deleted=True),
         4,
     ]
+
+
+async def test_what_is_deleted_below_an_earlier_deletion_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = await SqliteJournal.open(tmp_path / "journal.db")
+    monkeypatch.setattr(source_module, "READ", 1)  # one event at a time
+    await journal.commit(commit(message("first"), message("second"), message("last"), state="ended"))
+    await journal.commit(commit(message("old", "o", session="other"), stream="o", state="ended"))
+    await journal.remove_session("other")
+    source = JournalSource(journal, "session-1", ExportedPart(), Bodies(0, 0), Redaction())
+    batches = aiter(source)
+    found = [*await anext(batches)]
+    await journal.remove_session("session-1")
+
+    found += [one async for batch in batches for one in batch]
+    await journal.close()
+
+    assert [one if isinstance(one, MissingRange) else one[0].seq for one in found] == [
+        1,
+        MissingRange(2, 4, is_deleted=True),
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -18,9 +20,11 @@ import pytest
 
 from tests.daemon.events import commit, message
 from tooltap.daemon.journal.interface import Committed, JournalError
-from tooltap.daemon.journal.sqlite import file, writer
+from tooltap.daemon.journal.json_lines import json_lines
+from tooltap.daemon.journal.sqlite import file, opening, writer
 from tooltap.daemon.journal.sqlite.file import JournalLock, read_high_water
 from tooltap.daemon.journal.sqlite.journal import STAMP_PERIOD_MS, SqliteJournal
+from tooltap.daemon.journal.sqlite.opening import JournalFile
 from tooltap.protocol.events import Message, decode
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +33,22 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "state" / "journal.db"
+
+
+async def test_what_is_deleted_while_lines_are_written_is_a_gap(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "CHUNK_BYTES", 1)  # one event at a time
+    journal = await SqliteJournal.open(path)
+    await journal.commit(commit(message("a"), message("b"), message("c"), state="ended"))
+    await journal.commit(commit(message("d", "o", session="other"), stream="o"))
+    with closing(JournalFile(path)) as read:
+        lines = json_lines(read, bodies=False)
+        written = [await anext(lines)]
+        await journal.remove_session("session-1")
+        written += [line async for line in lines]
+    await journal.close()
+
+    rows = [json.loads(one) for one in written]
+    assert [one.get("seq") or (one["from"], one["to"]) for one in rows] == [1, (2, 3), 4]
 
 
 @pytest.fixture
