@@ -281,3 +281,16 @@ def test_daemon_scrubs_by_itself(tmp_path: Path) -> None:
             pass
         report = json.loads(here("doctor", "--json", "--socket", daemon.path).stdout)
     assert [one for one in report["findings"] if "damage" in one["text"]] == []
+
+
+def test_filter_misses_nothing_once_a_scrub_has_found_a_damaged_name(tmp_path: Path) -> None:
+    """The name is damaged while the daemon runs; until the scrub, a filter believes it."""
+    asyncio.run(fill(tmp_path / "journal.db"))
+    wanted = {"kind": ["message"]}
+    with running(tmp_path, scrub_interval=0.05) as daemon:
+        whole = daemon.subscribe(after="start", follow=False, filter=wanted).until("live")[:-1]
+        damage(tmp_path / "journal.db", "UPDATE labels SET kind='usage' WHERE kind='message'")
+        while daemon.subscribe(after="start", follow=False, filter=wanted).until("live")[:-1] != whole:
+            pass
+
+    assert len(whole) == EVENTS // 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -187,6 +188,54 @@ def test_publisher_resumes_after_its_last_event_where_all_of_its_stream_is_damag
 
     assert (resumed, done["lines"]) == (2, 5)
     assert texts == ["Hi", "last", "new"]
+
+
+def test_publisher_sends_again_what_it_has_where_commits_are_gone(tmp_path: Path) -> None:
+    """The file is an older one: `journal.db.tip` says how far it was."""
+    journal, older = tmp_path / "journal.db", tmp_path / "older.db"
+    lines = [{"do": "say", "text": f"text {number}"} for number in range(6)]
+    for sent in (lines[:3], lines[3:]):
+        with running(tmp_path) as daemon:
+            wire, resumed = ingest(daemon)
+            write(wire, *sent)
+            while wire.until("ack")[-1]["lines"] < resumed + 3:
+                pass
+        if not older.exists():
+            shutil.copy(journal, older)
+    shutil.copy(older, journal)
+
+    with running(tmp_path) as daemon:
+        wire, resumed = ingest(daemon)
+        write(wire, *lines[resumed:])
+        assert end(wire)["lines"] == 6
+        found = read(daemon)
+
+    assert resumed == 3
+    assert [one["text"] for one in found if one.get("kind") == "message"] == [one["text"] for one in lines]
+    assert [one["op"] for one in found if "op" in one] == ["gap"]
+
+
+def test_open_call_whose_row_is_damaged_is_in_no_list_until_more_comes(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        wire, _ = ingest(daemon)
+        write(wire, {"do": "begin"}, *[{"do": "call", "id": name, "name": "Bash"} for name in "ab"])
+        while wire.until("ack")[-1]["lines"] < 3:
+            pass
+    damage(tmp_path / "journal.db", "UPDATE calls SET data=zeroblob(length(data)) WHERE id='a'")
+
+    with running(tmp_path) as daemon:
+        listed = daemon.connect().ask("calls")
+        wire, _ = ingest(daemon)
+        write(wire, *[{"do": "result", "id": name, "output": "done"} for name in "ab"])
+        end(wire)
+        found = read(daemon)
+
+    assert [one["callId"] for one in listed["calls"]] == ["b"]
+    assert [one["callId"] for one in found if one["kind"] == "tool-call"] == ["a", "b"]
+    assert [(one["callId"], one["status"]) for one in found if one["kind"] == "tool-result"] == [
+        ("a", "completed"),
+        ("b", "completed"),
+    ]
 
 
 def test_parser_starts_anew_where_its_state_is_damaged(tmp_path: Path) -> None:

@@ -103,6 +103,22 @@ def test_result_that_the_file_states_later_replaces_the_inferred_one(tmp_path: P
     assert stated["replaces"] == inferred["id"]
 
 
+def test_message_that_was_not_printed_is_left_out(tmp_path: Path) -> None:
+    """Unlike its call, and the prompt."""
+    with Follower(tmp_path, grace=0.5, tolerance=0.5) as follower:
+        with follower.connect() as wire:
+            publish(wire, "run-1", UNTIL_CALL)
+            append(follower.session, moved_to_now(FILE))
+            follower.read(follower.session, len(FILE))
+            end(wire)
+        events = settled(follower, 2)
+
+    assert any(b"The command failed with exit code 3." in line for line in FILE)
+    assert [(one["role"], one["text"]) for one in events if one["kind"] == "message"] == [
+        ("user", "[[S5]] Run the failing command.")
+    ]
+
+
 def test_stopped_call_of_an_agent_that_numbers_its_calls_is_there_once(tmp_path: Path) -> None:
     """Codex `exec` calls `item_1` what its session file calls `call_637…`."""
     assert about_calls(codex(tmp_path, CODEX_PRINT, 2)) == [("tool-call", "running"), ("tool-result", "interrupted")]
