@@ -40,6 +40,8 @@ LATE = 0.5
 """Seconds to wait for the history of an agent that repeats it after its answer (Hermes 0.19)."""
 PATIENCE = 5.0
 """Seconds that the agent has to end by itself, then after SIGTERM."""
+TICK = 0.05
+"""Seconds between checks whether an agent whose output stays open has ended."""
 CHUNK = 65_536
 IN_MEMORY = 8 * 1024 * 1024
 """Bytes of a session that are kept in memory; more are kept on disk."""
@@ -192,13 +194,24 @@ class AcpStore:
         with suppress(OSError):
             process.stdin.close()
         for stop in (process.terminate, process.kill):
-            try:
-                process.wait(PATIENCE)
+            if self._ends():
                 break
-            except subprocess.TimeoutExpired:
-                stop()
+            stop()
         process.wait()
         self._output.close()
+
+    def _ends(self) -> bool:
+        """Return whether the agent ends within `PATIENCE`. What it still says is read and dropped: an agent that cannot
+        write does not end, or fails (Qwen Code 0.24, after 2 s)."""
+        deadline = time.monotonic() + PATIENCE
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._output, selectors.EVENT_READ)
+            while self._process.poll() is None and time.monotonic() < deadline:
+                if selector.select(TICK) and not os.read(self._output.fileno(), CHUNK):
+                    break
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+        return self._process.returncode is not None
 
     def _initialize(self) -> None:
         us = {"name": "tooltap", "title": "tooltap", "version": __version__}

@@ -52,8 +52,11 @@ for line in sys.stdin:
         say({"method": "session/update", "params": {"sessionId": session, "update": script["now"]}})
         if session not in script.get("late", []):
             say({"id": id, "result": {}})
+with open(sys.argv[1] + ".ended", "a") as log:
+    log.write("by itself\\n")
 """
-"""An agent that answers as the script says. What it was sent is in the file `.asked`."""
+"""An agent that answers as the script says. What it was sent is in the file `.asked`, and how often it has ended by
+itself in `.ended`."""
 
 CAPABLE = {
     "protocolVersion": 1,
@@ -104,6 +107,10 @@ class Agent:
     @property
     def asked(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in Path(f"{self.path}.asked").read_text().splitlines()]
+
+    @property
+    def ends(self) -> list[str]:
+        return Path(f"{self.path}.ended").read_text().splitlines()
 
 
 def events_of(daemon: Running) -> list[dict[str, Any]]:
@@ -211,6 +218,14 @@ def test_session_that_is_too_large_costs_only_itself(daemon: Running, tmp_path: 
     assert finished.returncode == 1
     assert b"session s-0 has more than 1,500 bytes: it is left out" in finished.stderr
     assert texts_of(daemon) == ["How many?", "Twelve."]
+
+
+def test_agent_that_has_said_too_much_can_say_the_rest_and_end_by_itself(daemon: Running, tmp_path: Path) -> None:
+    more_than_a_pipe_holds = [text("user_message_chunk", "x" * 2_000, f"m{number}") for number in range(200)]
+    agent = Agent(tmp_path, histories={"s-1": more_than_a_pipe_holds})
+    agent.ingest(daemon, "--acp-bytes", 1_500)
+
+    assert agent.ends == ["by itself"] * 2
 
 
 def test_number_of_sessions_is_bounded(daemon: Running, tmp_path: Path) -> None:
