@@ -16,7 +16,7 @@ import stat
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -51,7 +51,7 @@ from tooltap.daemon.system.services import NAME, ask_systemctl, unit_path
 from tooltap.daemon.system.shell import can_be_pasted, shell_line
 from tooltap.daemon.taps.delivery.spool import SpoolError, is_unread, quarantine_folder, read_header, spools
 from tooltap.daemon.taps.follow.settings import ALL, Follow
-from tooltap.daemon.taps.follow.stores import Database, Found, Root, read_head, roots, scan
+from tooltap.daemon.taps.follow.stores import Database, Found, Root, read_head, root_lists, roots, scan
 from tooltap.normalizers.catalog.registry import (
     BrokenDialectError,
     dialects,
@@ -762,9 +762,13 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
     deletions: list[Finding] = []
     for agent in stores():
         found = roots((agent,), os.environ, follow.folders)
+        projects = yield from _projects(agent, follow)
+        found += [root for root in projects if root.path not in {one.path for one in found}]
         there = [root for root in found if os.path.lexists(root.path)]
         absent += [
-            root for root in found if root not in there and not root.is_moved_to and root.place is stores()[agent][0]
+            root
+            for root in found
+            if not (projects or root in there or root.is_moved_to) and root.place is stores()[agent][0]
         ]
         total = 0
         is_followed = agent in followed or agent in named or ALL in named
@@ -794,6 +798,25 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
         listed = ", ".join(f"{root.agent} ({root.path})" for root in absent)
         yield note("sessions", f"no folder of sessions: {listed}", advice)
     yield from _not_understood(statistics or {})
+
+
+def _projects(agent: str, follow: Follow) -> Generator[Finding, None, list[Root]]:
+    """Return the folders that an agent's lists of projects name."""
+    named: list[Root] = []
+    for one in root_lists((agent,), os.environ, follow.projects):
+        try:
+            found, number = one.read()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            advice = "Until it can be read, name its folders in the configuration file (`follow.folders`)."
+            yield problem("sessions", f"cannot read {one.path}: {error.strerror}", advice)
+            continue
+        if number > len(found):
+            text = f"{agent}: {len(found):,} of the {number:,} projects in {one.path} are followed"
+            yield note("sessions", text, "Raise `follow.projects` in the configuration file to follow more of them.")
+        named += found
+    return named
 
 
 def _unreadable(root: Root, files: list[Found]) -> Iterator[Finding]:

@@ -60,6 +60,22 @@ class OwnDeletion(NamedTuple):
     """Age at which it deletes them if the setting is absent."""
 
 
+class FolderList(NamedTuple):
+    """A JSON file in which an agent lists its projects, each with the folder that holds `Store.below`. Nobody goes
+    through these folders: such a store has a `database`."""
+
+    places: tuple[tuple[str, str], ...]
+    """Environment variables, the first of which that is set says where the file is: (variable, path relative to it)."""
+    home: str
+    """Path relative to the user's home directory, if none of them is set."""
+    array: str
+    """Key of the array of projects."""
+    folder: str
+    """Key of the folder in each project."""
+    base: str
+    """Key of the folder to which that may be relative."""
+
+
 class Store(NamedTuple):
     """The place where an agent keeps the files of its sessions."""
 
@@ -95,6 +111,8 @@ class Store(NamedTuple):
     note: tuple[str, str] | None = None
     """Sidecar file of a subagent's session that names the call which started it: (suffix that replaces the extension,
     key in its JSON object)."""
+    listed: FolderList | None = None
+    """The list of further folders that hold `below`."""
     subagents: tuple[str, ...] = ()
     """Paths of the file that a subagent may have, relative to the folder of the session's file, with `{session}` for
     the name of that file without extension, and `{agent}`. What the session's file repeats of such a subagent is left

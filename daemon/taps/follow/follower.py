@@ -55,7 +55,7 @@ from tooltap.daemon.taps.follow.file import (
 )
 from tooltap.daemon.taps.follow.pool import BrokenPoolError, Pool
 from tooltap.daemon.taps.follow.settings import Follow
-from tooltap.daemon.taps.follow.stores import ROW_BYTES, Found, ReplacedError, Root, as_text, roots
+from tooltap.daemon.taps.follow.stores import ROW_BYTES, Found, ReplacedError, Root, as_text, root_lists, roots
 from tooltap.daemon.taps.follow.watch import Listed, Watcher
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.stream.reset import place_of
@@ -119,6 +119,7 @@ class Follower:
         self._follow = follow
         self._journal = journal
         self._roots = roots(follow.followed, environment, follow.folders)
+        self._lists = root_lists(follow.followed, environment, follow.projects)
         self._oldest = self._setting.started - follow.backfill_seconds * 1000
         """Limit of the backfill, in ms since the epoch: an older file that is not in the journal is ignored until it
         changes."""
@@ -263,6 +264,7 @@ class Follower:
         """`known`: set when the positions in all files are known, before which no file is reported."""
         begun = self._setting.clock()
         listed: set[Root] = set()
+        awaited = set(self._roots)
 
         def found(root: Root, files: Iterable[Found]) -> None:
             known.wait()
@@ -272,6 +274,8 @@ class Follower:
                 self._loop.call_soon_threadsafe(self._notice_all, root, everything[start : start + CHUNK], absent)
             if root not in listed:
                 listed.add(root)
+            if root in awaited:
+                awaited.remove(root)
                 self._loop.call_soon_threadsafe(self._backfill.listed)
 
         def trouble(error: OSError) -> None:
@@ -280,7 +284,8 @@ class Follower:
         def note(folder: str, listed: Listed | None) -> None:
             self._loop.call_soon_threadsafe(self._note_listed, folder, listed)
 
-        return Watcher(self._roots, self._follow.polling, RESCAN, self._follow.watches, found, trouble, note)
+        follow = self._follow
+        return Watcher(self._roots, self._lists, follow.polling, RESCAN, follow.watches, found, trouble, note)
 
     def _note_listed(self, folder: str, listed: Listed | None) -> None:
         if listed is None:

@@ -39,6 +39,9 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     watches: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Folders and files that are watched for changes, at most (Linux); 0: as many as the system allows. Of a store that
     has more, the folders written last are watched, and all of it is listed periodically."""
+    projects: Annotated[int, msgspec.Meta(ge=0)] = 256
+    """Folders that are followed because an agent's list of projects names them, at most of each list: the first ones,
+    which were used last."""
     answer_timeout: Seconds = 43_200.0
     """How long a session file that does not change may wait for an answer. Later its session is interrupted."""
     jobs: Annotated[int, msgspec.Meta(ge=0)] = 0

@@ -31,7 +31,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 import orjson
 
-from tooltap.normalizers.catalog.dialect import DatabaseReader, FolderReader, Query, SessionGoneError, Store
+from tooltap.normalizers.catalog.dialect import DatabaseReader, FolderList, FolderReader, Query, SessionGoneError, Store
 from tooltap.normalizers.catalog.registry import load, stores
 from tooltap.traces.recording.compressed import Decompressor, Decompressors, identity_of, is_compressed, plain_path
 
@@ -39,6 +39,8 @@ MARK_BYTES = 4_096
 BLOCK = 65_536
 NOTE_BYTES = 65_536
 COMPARED_BYTES = 1_048_576
+LIST_BYTES = 1_048_576
+"""Most bytes of a file that lists folders (`FolderList`)."""
 OPENING = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -351,6 +353,69 @@ def roots(
                     path = os.path.realpath(home / folder)
                     found.setdefault((place.dialect, path), Root(name, place, path, str(home)))
     return list(found.values())
+
+
+@dataclass(frozen=True)
+class RootList:
+    """A file in which an agent lists further folders of a store (`FolderList`)."""
+
+    agent: str
+    place: Store
+    path: str
+    most: int
+    """Most folders that are followed of it."""
+
+    @property
+    def state(self) -> object:
+        """A value that differs after each change; None if there is no file."""
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+    def read(self) -> tuple[list[Root], int]:
+        """Return the folders, those at the beginning of the list if there are too many, and how many there are. Raises
+        `OSError`, also for a file that is no such list."""
+        data, _ = read_head(self.path, LIST_BYTES + 1)
+        if len(data) > LIST_BYTES:
+            raise OSError(errno.EFBIG, f"a list of projects has at most {LIST_BYTES // 2**20} MiB", self.path)
+        layout = self.place.listed
+        assert layout is not None
+        try:
+            listed = orjson.loads(data)[layout.array]
+            if not isinstance(listed, list):
+                raise TypeError
+            named = list(dict.fromkeys(filter(None, (_folder_of(one, layout) for one in listed))))
+            found = [self._root(home) for home in named[: self.most]]
+        except (LookupError, TypeError, ValueError):
+            raise OSError(errno.EINVAL, "not a list of projects of a known form", self.path) from None
+        return found, len(named)
+
+    def _root(self, home: str) -> Root:
+        return Root(self.agent, self.place, os.path.realpath(os.path.join(home, self.place.below)), home)
+
+
+def _folder_of(project: object, layout: FolderList) -> str | None:
+    """Return the folder of a listed project; None if it names no absolute one."""
+    if not isinstance(project, dict) or not isinstance(named := project.get(layout.folder), str) or not named:
+        return None
+    base = project.get(layout.base)
+    folder = os.path.join(base, named) if isinstance(base, str) else named
+    return folder if os.path.isabs(folder) and "\0" not in folder else None
+
+
+def root_lists(names: Iterable[str], environment: Mapping[str, str], most: int) -> list[RootList]:
+    """Return the lists of these agents. `most`: folders to follow of each."""
+    found = []
+    for name in names:
+        for place in stores()[name]:
+            if place.listed is not None:
+                ways = ((environment.get(variable), file) for variable, file in place.listed.places)
+                named = next((Path(folder).expanduser() / file for folder, file in ways if folder), None)
+                path = named or Path.home() / place.listed.home
+                found.append(RootList(name, place, str(path), most))
+    return found
 
 
 def scan(

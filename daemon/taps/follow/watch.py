@@ -13,6 +13,7 @@ A listing may take seconds. What the system reports meanwhile is reported at onc
 
 from __future__ import annotations
 
+import errno
 import heapq
 import math
 import os
@@ -28,7 +29,7 @@ from typing import NamedTuple
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.follow.mounts import Mount, concerning, is_below, read_mounts, remote_type
 from tooltap.daemon.taps.follow.notify import Notifier, notifier
-from tooltap.daemon.taps.follow.stores import Database, Found, Root, look_at, scan
+from tooltap.daemon.taps.follow.stores import Database, Found, Root, RootList, look_at, scan
 from tooltap.normalizers.stream.reset import place_of
 
 PERIOD = 1.0
@@ -85,6 +86,19 @@ class _Place:
         return self.is_polled or self.remote is not None
 
 
+@dataclass(slots=True)
+class _List:
+    """A list of roots, and its state (`RootList.state`) when it was read, and when it could not be read."""
+
+    roots: RootList
+    named: set[Root] = field(default_factory=set)
+    """The roots that are watched because the list names them."""
+    read: object = None
+    tried: object = None
+    failed: object = None
+    """State in which it could not be read twice, which has been reported."""
+
+
 class Listed(NamedTuple):
     """A folder that is listed periodically."""
 
@@ -104,6 +118,7 @@ class Watcher:
     def __init__(
         self,
         roots: Iterable[Root],
+        lists: Iterable[RootList],
         polling: bool,
         rescan: float,
         most: int,
@@ -111,13 +126,15 @@ class Watcher:
         trouble: Callable[[OSError], None],
         listed: Callable[[str, Listed | None], None],
     ) -> None:
-        """`rescan`: least seconds between two full listings; `most`: folders and files to watch, 0: as many as the
-        system allows. The functions are called in the thread of `run`. `found`:
-        with all sessions of a root, and again with those that may have changed; `trouble`: with errors of listing;
-        `listed`: with a folder that is listed periodically, also when its delay changes; with None when it no longer
-        is."""
+        """`lists`: what names further roots, which are listed before the others; `rescan`: least seconds between two
+        full listings; `most`: folders and files to watch, 0: as many as the system allows. The functions are called in
+        the thread of `run`. `found`: with all sessions of a root, and again with those that may have changed;
+        `trouble`: with errors of listing; `listed`: with a folder that is listed periodically, also when its delay
+        changes; with None when it no longer is."""
         self._mounts = read_mounts()
-        self._places = [_Place(root, polling, mounts=concerning(self._mounts, (root.path,))) for root in roots]
+        self._is_polling = polling
+        self._lists = [_List(one) for one in lists]
+        self._places = [self._place(root) for root in roots]
         self._rescan = rescan
         self._found = found
         self._trouble = trouble
@@ -150,6 +167,8 @@ class Watcher:
             now = time.monotonic()
             is_due = now >= looked + PERIOD
             looked = now if is_due else looked
+            for one in self._lists if is_due else ():
+                self._look_at_list(one)
             for place in self._places:
                 if is_due or place.active > now or place.due == -math.inf:
                     self._try(place, partial(self._look, place))
@@ -184,6 +203,36 @@ class Watcher:
             self._look_at_database(place, root.reader, is_other)
         elif is_other or time.monotonic() >= place.due:
             self._list(place)
+
+    def _look_at_list(self, one: _List) -> None:
+        """Watch what a list names, and no longer what it does not, after each change of it. A list that cannot be read
+        is tried once more before that is reported, and one that is gone says nothing: the agent may be writing it."""
+        state = one.roots.state
+        if state is None or state in (one.read, one.failed):
+            return
+        try:
+            named, number = one.roots.read()
+        except OSError as error:
+            if state == one.tried:
+                one.failed = state
+                self._trouble(error)
+            one.tried = state
+            return
+        one.read, one.failed, one.tried = state, None, None
+        if number > len(named):
+            reason = f"of its {number:,} projects, only the first {len(named):,} are followed (follow.projects)"
+            self._trouble(OSError(errno.ENOSPC, reason, one.roots.path))
+        kept = {(place.root.place.dialect, place.root.path) for place in self._places if place.root not in one.named}
+        wanted = {root for root in named if (root.place.dialect, root.path) not in kept}
+        for place in [place for place in self._places if place.root in one.named - wanted]:
+            self._forget(place)
+            self._places.remove(place)
+        new = [root for root in named if root in wanted - one.named]
+        self._places[:0] = [self._place(root) for root in new]
+        one.named = wanted
+
+    def _place(self, root: Root) -> _Place:
+        return _Place(root, self._is_polling, mounts=concerning(self._mounts, (root.path,)))
 
     def _list(self, place: _Place) -> None:
         root, begun = place.root, time.monotonic()

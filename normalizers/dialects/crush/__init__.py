@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, Store
+from tooltap.normalizers.catalog.dialect import SESSION, Agent, Dialect, FolderList, Store
 
 _ROWS = ({"session_id", "role", "parts", "finished_at"}, {"id", "title", "prompt_tokens", "completion_tokens", "cost"})
 
@@ -47,6 +47,13 @@ AGENTS = (
             reader="store:CrushStore",
             database=re.compile(r"crush\.db"),
             beside=re.compile(r"(?!crush\.db).+"),
+            listed=FolderList(
+                places=(("CRUSH_GLOBAL_DATA", "projects.json"), ("XDG_DATA_HOME", "crush/projects.json")),
+                home=".local/share/crush/projects.json",
+                array="projects",
+                folder="data_dir",
+                base="path",
+            ),
             tables=re.compile(r"sessions|messages|files|read_files|goose_db_version|sqlite_sequence"),
         ),
     ),

@@ -54,6 +54,12 @@ LIMITS = "tests/cli/manage/test_advice_limits.py::"
 CHMOD = HERE + "test_chmod_mends_it"
 
 FOLLOWED = {
+    "Raise `follow.projects` in the configuration file to follow more of them.": (
+        "tests/cli/manage/test_doctor.py::test_projects_that_an_agent_lists_are_named"
+    ),
+    "Until it can be read, name its folders in the configuration file (`follow.folders`).": (
+        "tests/cli/manage/test_doctor.py::test_list_of_projects_that_cannot_be_read_is_a_problem"
+    ),
     "Start it, or correct `url` and `headers` in `[otlp]`, and send the daemon SIGHUP; what waits is sent then.": HERE
     + "test_corrected_collector_gets_what_waits",
     "If it takes only spans, set `metrics_interval = 0` in `[otlp]`, and send SIGHUP.": HERE

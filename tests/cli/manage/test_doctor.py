@@ -484,6 +484,34 @@ def test_each_folder_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert f"codex ({home}/.codex/sessions)" in absent
 
 
+def test_projects_that_an_agent_lists_are_named(home: Path) -> None:
+    for name in ("a", "b", "c"):
+        (home / name / ".crush").mkdir(parents=True)
+    projects = [{"path": str(home / name), "data_dir": str(home / name / ".crush")} for name in ("a", "gone", "b", "c")]
+    write(home / "data" / "crush" / "projects.json", json.dumps({"projects": projects}))
+    config = write(home / "config.toml", "[follow]\nprojects = 3\n")
+    found = [one for one in examined("--config", config).findings["sessions"] if one.text.startswith("crush")]
+
+    assert [(one.level, one.text) for one in found] == [
+        ("note", f"crush: 3 of the 4 projects in {home}/data/crush/projects.json are followed"),
+        ("ok", f"crush has 0 sessions in {home}/a/.crush"),
+        ("ok", f"crush has 0 sessions in {home}/b/.crush"),
+    ]
+    write(config, "follow.projects = 4\n")
+    found = [one for one in examined("--config", config).findings["sessions"] if one.text.startswith("crush")]
+    assert [one.text.rpartition(" in ")[2] for one in found] == [f"{home}/{name}/.crush" for name in ("a", "b", "c")]
+
+
+def test_list_of_projects_that_cannot_be_read_is_a_problem(home: Path) -> None:
+    path = write(home / "data" / "crush" / "projects.json", '{"projects": [')
+    (home / "a" / ".crush").mkdir(parents=True)
+    config = write(home / "config.toml", f'follow.folders.crush = ["{home}/a/.crush"]\n')
+    found = {one.text: one.level for one in examined("--config", config).findings["sessions"]}
+
+    assert found[f"cannot read {path}: not a list of projects of a known form"] == "problem"
+    assert f"crush has 0 sessions in {home}/a/.crush" in found
+
+
 @pytest.mark.parametrize("agents", [[], ["claude"]])
 def test_following_is_advised_where_it_is_not_done(home: Path, agents: list[str]) -> None:
     path = home / ".claude" / "projects" / "-ws" / "a.jsonl"

@@ -387,7 +387,7 @@ def test_folder_with_the_number_of_a_deleted_one_is_watched(
 
     append(projects / "a.jsonl", [LINES[2]])
     root = Root("claude", stores_of_agents()["claude"][0], str(projects.parent))
-    watcher = Watcher([root], False, math.inf, 0, note, print, print)
+    watcher = Watcher([root], [], False, math.inf, 0, note, print, print)
     watching = threading.Thread(target=watcher.run)
     watching.start()
     try:
@@ -424,7 +424,7 @@ def test_renamed_folder_has_its_new_name(projects: Path, tmp_path: Path) -> None
         return seen
 
     (projects / "deep").mkdir()
-    watcher = Watcher([root], False, math.inf, 0, note, print, print)
+    watcher = Watcher([root], [], False, math.inf, 0, note, print, print)
     watching = threading.Thread(target=watcher.run)
     watching.start()
     try:
@@ -465,7 +465,7 @@ class Watched:
             append(self.session(number), LINES[2:3])
             os.utime(self.session(number), (1_000_000 + number,) * 2)
         root = Root("claude", stores_of_agents()["claude"][0], str(store))
-        self.watcher = Watcher([root], False, rescan, most, self._note, print, self._listed)
+        self.watcher = Watcher([root], [], False, rescan, most, self._note, print, self._listed)
         self._thread = threading.Thread(target=self.watcher.run)
 
     def _note(self, _: Root, files: Iterable[Found]) -> None:

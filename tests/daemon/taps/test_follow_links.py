@@ -101,7 +101,7 @@ def test_change_of_a_linked_file_is_seen_at_once(
         append(place, LINES[:1])
     link.symlink_to(target)
     reports: SimpleQueue[list[Found]] = SimpleQueue()
-    watcher = Watcher([root], False, math.inf, 0, lambda _, files: reports.put(list(files)), print, print)
+    watcher = Watcher([root], [], False, math.inf, 0, lambda _, files: reports.put(list(files)), print, print)
 
     def until_seen(path: Path) -> None:
         while not any(
