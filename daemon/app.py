@@ -443,13 +443,8 @@ class Daemon:
         from tooltap.daemon.web.server import WebServer
 
         feeds = Feeds(self.hub)
-        receiver = Receiver(
-            self._streams,
-            self.journal,
-            wall_clock,
-            self.config.stream.line_bytes,
-            follows=bool(self.config.follow.agents),
-        )
+        patience = self.config.follow.telemetry_wait if self.config.follow.agents else 0.0
+        receiver = Receiver(self._streams, wall_clock, self.config.stream.line_bytes, patience)
         services = Services(self.config, self.journal, self.hub, requests, feeds, receiver, self.statistics)
         self.web = WebServer(services, listening, self._token)
         tasks.start_soon(self.web.run)

@@ -460,7 +460,7 @@ class Notice(Event, tag="notice"):
     code: str
     """retry, rate-limit, hook, compaction, compaction-summary, context-edit, rewound, interrupt, provider-error,
     pull-request, mcp-startup, config, unknown-format, parser-reset, lost, view-failed, answer, answer-delivered,
-    answer-failed, send, send-delivered, send-failed, send-accepted, send-refused, or another."""
+    answer-failed, send, send-delivered, send-failed, send-accepted, send-refused, replaced, or another."""
     text: str
     call_id: str | None = None
     data: dict[str, Any] | None = None

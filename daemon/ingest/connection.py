@@ -57,6 +57,7 @@ from tooltap.daemon.ingest.live_stream import (
     Parent,
     Portion,
     Receipt,
+    Replaced,
     StreamTrace,
     Suspend,
     Told,
@@ -352,6 +353,13 @@ class IngestConnection:
         await self.wait_for_offload()
         outputs = settle_rewrites(self.live.info, outcomes)
         return outputs is None or await self.add_view(outputs)
+
+    async def tell_replaced(self, session: str) -> bool:
+        """Commit a notice that what telemetry had reported of a session was deleted; False if it could not be
+        committed."""
+        await self.wait_for_offload()
+        self._enqueue(Replaced(session, self._clock()))
+        return await self._wait_until_durable()
 
     async def set_parent(self, parent: str) -> bool:
         """Commit the id of the call that started the stream's agent; False if it could not be committed."""

@@ -129,18 +129,28 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """What telemetry had reported of the session of a file was deleted, because the file is about to report it."""
+
+    session: str
+    t: int
+
+
+@dataclass(frozen=True, slots=True)
 class Suspend:
     """The publisher has left without ending the stream."""
 
 
-Input: TypeAlias = Lines | Portion | Lost | Close | Settle | Views | Late | Parent | Claim | Receipt | Told | Suspend
+Input: TypeAlias = (
+    Lines | Portion | Lost | Close | Settle | Views | Late | Parent | Claim | Receipt | Told | Replaced | Suspend
+)
 """An input of a stream: sent by a publisher (`protocol/inputs.py`), or added by the daemon. A connection keeps inputs
 until they are durable, so that they can be replayed in smaller parts after a failed commit."""
 
 OF_EARLIER_LINES: Final = (Late, Views)
 """Inputs that say again what earlier lines have said."""
 
-DROPPABLE: Final = (Claim, Late, Parent, Receipt, Settle, Told, Views)
+DROPPABLE: Final = (Claim, Late, Parent, Receipt, Replaced, Settle, Told, Views)
 """Inputs that may be dropped if they cannot be committed."""
 
 
@@ -175,7 +185,7 @@ def replacement_of(one: Input, reason: str) -> Input | None:
 PARENT_INDEX = 1_000_000
 """First index in the ids of events that `set_parent` emits between lines: no line has so many events."""
 DISPATCH_INDEX = 3_000_000
-"""First index in the ids of notices about what is sent to the agent; views, parents and `settle` use lower ones."""
+"""First index in the ids of notices that no line caused; views, parents and `settle` use lower ones."""
 KEYS_KEPT = 64
 """Most prompts with a key that are remembered after they were delivered."""
 UNCONFIRMED = "the stream ended before its publisher said whether it has written it"
@@ -300,6 +310,14 @@ class LiveStream:
                 self._receive(one)
             case Told():
                 self._tell(one.dispatch, one.stage, one.t, one.reason)
+            case Replaced(session, t):
+                self._add_notice(
+                    t,
+                    session=session,
+                    level="info",
+                    code="replaced",
+                    text="What telemetry had reported of this session was deleted; its file reports it from here on.",
+                )
             case Suspend():
                 if self.info.state != "ended":
                     self.info.state = "suspended"
@@ -586,7 +604,6 @@ class LiveStream:
 
     def _tell(self, dispatch: Dispatch, stage: str, t: int, reason: str | None = None) -> None:
         """Add a notice about what is sent to the agent to the next commit. `stage`: end of its code."""
-        normalizer, info = self.normalizer, self.info
         is_answer = dispatch.what == "answer"
         data = {
             ("answerId" if is_answer else "sendId"): dispatch.id,
@@ -597,12 +614,8 @@ class LiveStream:
             "by": dispatch.by,
             "reason": reason,
         }
-        notice = Notice(
-            **normalizer.envelope,
-            id=f"{info.stream}:{normalizer.lines}d:{DISPATCH_INDEX + info.told}",
-            stream=info.stream,
-            line=normalizer.lines,
-            ts=t,
+        self._add_notice(
+            t,
             session=dispatch.session,
             agent=dispatch.agent,
             parent=dispatch.parent,
@@ -612,6 +625,18 @@ class LiveStream:
             text=_sentence(dispatch, stage, reason),
             call_id=dispatch.call_id,
             data={key: value for key, value in data.items() if value is not None},
+        )
+
+    def _add_notice(self, t: int, **stated: Any) -> None:
+        """Add a notice to the next commit that no line caused."""
+        normalizer, info = self.normalizer, self.info
+        notice = Notice(
+            **normalizer.envelope,
+            id=f"{info.stream}:{normalizer.lines}d:{DISPATCH_INDEX + info.told}",
+            stream=info.stream,
+            line=normalizer.lines,
+            ts=t,
+            **stated,
         )
         info.told += 1
         normalizer.statistics.adjust("notice", None, None, 1)

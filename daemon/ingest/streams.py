@@ -45,11 +45,12 @@ from tooltap.daemon.journal.interface import (
     Commit,
     Journal,
     JournalError,
+    NotEndedError,
     StoredStream,
     StreamConflictError,
     StreamInfo,
 )
-from tooltap.daemon.sessions.joining import DISPLAY_TOOLS, Displays, Joining, is_tap, take_held
+from tooltap.daemon.sessions.joining import DISPLAY_TOOLS, Displays, Joining, is_tap, is_telemetry, take_held
 from tooltap.daemon.sessions.projection import HOOKS
 from tooltap.daemon.sessions.questions import Questions, Settled
 from tooltap.daemon.sessions.repository import Repositories
@@ -61,7 +62,7 @@ from tooltap.daemon.system.loop import TimeSlices, Work
 from tooltap.daemon.views.results import Policy, Rewrite, StreamViews
 from tooltap.daemon.views.rewriter import Outcomes
 from tooltap.normalizers.catalog.registry import UnknownDialectError
-from tooltap.normalizers.core.items import Limits
+from tooltap.normalizers.core.items import Limits, Produced
 from tooltap.normalizers.core.state import OpenCall, PendingPermission
 from tooltap.normalizers.stream.normalizer import AUTO, Output, StreamNormalizer
 from tooltap.normalizers.stream.reset import LeftOpen, place_of
@@ -151,6 +152,8 @@ class Streams:
             lambda stream, call_id: tasks.start_soon(self._take_held, stream, call_id, False),
             lambda stream, call_id: tasks.start_soon(self._report_held, stream, call_id),
         )
+        self._awaited: set[tuple[str, anyio.Event]] = set()
+        """Sessions that are waited for, each with what is set when it is reported."""
         self._questions = Questions(
             journal,
             lambda settled: tasks.start_soon(self._settle_question, settled),
@@ -286,6 +289,35 @@ class Streams:
                     self._displays.remember(info)
         await self._questions.restore()
 
+    async def wait_for_session(self, session: str) -> None:
+        """Return when the journal has events of a session. Raises `JournalError`."""
+        awaited = session, anyio.Event()
+        self._awaited.add(awaited)
+        try:
+            if not await self._journal.streams_of(session):
+                await awaited[1].wait()
+        finally:
+            self._awaited.discard(awaited)
+
+    async def withdraw_telemetry(self, session: str, written: int) -> bool:
+        """Delete what telemetry has reported of a session, unless something else has reported some of it, or it began
+        after the session's file was `written` last (ms since the epoch). Returns whether anything was deleted. Raises
+        `NotEndedError` while telemetry of the session is being stored, and `JournalError`."""
+        telemetry = await self._journal.streams_of(session)
+        began = min((one.begins[session] for one in telemetry if session in one.begins), default=None)
+        if not all(map(is_telemetry, telemetry)) or began is None or began > written:
+            return False
+        for one in telemetry:
+            if one.stream in self.connections:
+                raise NotEndedError(f"telemetry of session {session} is being stored")
+            await self.end(one.stream)
+        is_pinned = session in await self._journal.pinned()
+        await self._journal.remove_session(session)
+        if is_pinned:
+            await self._journal.pin(session, pinned=True)
+        _log.info("what telemetry has reported of a session was deleted: its file is read", session=session)
+        return True
+
     async def set_parent(self, stream: str, parent: str) -> None:
         """Journal the id of the call that started the agent of a stream. Raises `JournalError`."""
         rewrites: list[Rewrite] = []
@@ -406,11 +438,16 @@ class Streams:
 
     def _committed(self, live: LiveStream, commit: Commit) -> None:
         self._questions.note(live.info.asked_dialect, commit.outputs)
+        if self._awaited:
+            reported = {one.session for one in commit.outputs if isinstance(one, Produced)}
+            for session, event in self._awaited:
+                if session in reported:
+                    event.set()
         self._note_end(commit.info)
 
     def _note_end(self, info: StreamInfo) -> None:
         """Look for calls that a tap which has ended has not reported."""
-        if info.state == "ended" and is_tap(info) and "owner" in info.roles.values():
+        if info.state == "ended" and "owner" in info.roles.values():
             self._tasks.start_soon(self._find_unsaid, [one for one, role in info.roles.items() if role == "owner"])
 
     async def _find_unsaid(self, sessions: Sequence[str]) -> None:

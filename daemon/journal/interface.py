@@ -212,7 +212,8 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     roles: dict[str, Role] = {}
     """Session -> role of this stream in it. Empty for streams of session files."""
     begins: dict[str, int] = {}
-    """Session -> start of the turn, in ms since the epoch, in whose middle the tap has joined it."""
+    """Session -> start of the turn, in ms since the epoch, in whose middle the tap has joined it. Telemetry: time of
+    the first event that it has reported of the session."""
     followed: bool = False
     """True for a stream read from an agent's own store, even if the agent also prints this dialect."""
     path: str | None = None
@@ -226,7 +227,8 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     """A session file: the latest time at which it is known not to have existed, in ms since the epoch."""
     last_reported_ts: int | None = None
     """Session files: time of the latest line that was ingested in full, because no tap of the session covers it, in ms
-    since the epoch; -1: none yet. Gateway: time of the model's latest answer; None: none yet."""
+    since the epoch; -1: none yet. Gateway: time of the model's latest answer; None: none yet. Telemetry: time of the
+    latest event that it has reported."""
     prompts: list[tuple[str, str]] = []
     """Ids and beginnings of the latest prompts that this stream has reported, and that another stream may repeat."""
     pending_displays: list[str] = []
@@ -259,7 +261,7 @@ class StreamInfo(msgspec.Struct, kw_only=True):
     sent: dict[str, Dispatch] = {}
     """Prompts and interrupts by id: those that are not delivered, and the latest that have a key."""
     told: int = 0
-    """Number of notices about answers, prompts and interrupts."""
+    """Number of notices that no line caused: about answers, prompts, interrupts and telemetry that was replaced."""
     statistics: Statistics
     updated: int = 0
     """Milliseconds since the epoch of the last commit."""
@@ -277,6 +279,7 @@ def without_content(info: StreamInfo) -> StreamInfo:
     return msgspec.structs.replace(
         info,
         prompt=None,
+        begins={},
         prompts=[],
         pending_displays=[],
         rewriting={},

@@ -21,8 +21,12 @@ stream remembers the ids and beginnings of the latest prompts it has reported (`
 of others it has left out for them (`StreamInfo.repeated`). So the same words, said twice, are reported twice.
 
 Telemetry that an agent sends (`taps/otlp`) says the least. It reports a session only while nothing else does: each turn
-is reported, whole, if no other stream has the session at that time. Else only what could not be read is reported, and
-how calls ended that it has reported before.
+is reported if no other stream has the session when it begins, as a whole unless a session file comes meanwhile. Else
+only what could not be read is reported, and, beside a tap, how calls ended that it has reported before.
+
+What telemetry has reported when a session file comes is deleted, if nothing else has reported anything of the session:
+then the file says all of it, and more (`Streams.withdraw_telemetry`). If a tap or a hook has reported some of the
+session, nothing is deleted, and the file is read as beside a tap, for the time of which telemetry has reported events.
 
 Events that are left out are counted under `told-elsewhere`.
 """
@@ -431,6 +435,7 @@ class Joining:
         # Nothing else runs from here on: what the others have reported until now is known.
         connected = {one.stream: one for one in self._connected()}
         roles: dict[str, Role] = {}
+        followed: set[str] = set()
         for session, streams in stored.items():
             known = {one.stream: one for one in streams} | {
                 one.stream: one for one in connected.values() if session in (one.last_session, one.session, *one.roles)
@@ -438,14 +443,26 @@ class Joining:
             others = [connected.get(name, one) for name, one in known.items()]
             is_reported = any(_reports(one, session, first.get(session, 0)) for one in others)
             roles[session] = "guest" if is_reported else "owner"
+            if any(is_file(one) and _reports(one, session, first.get(session, 0)) for one in others):
+                followed.add(session)
         elsewhere = set()
         for event in live.pending:
             session = event.session
             if session not in info.roles or (event.kind == "turn" and event.fields.state == "started"):
                 info.roles = dict([*info.roles.items(), (session, roles[session])][-REMEMBERED:])
-            is_needed = event.kind == "unparsed" or _is_guest_notice(event) or _call_of(event) in own
-            if info.roles[session] == "guest" and not is_needed:
+            if event.kind == "unparsed" or (_is_guest_notice(event) and session not in followed):
+                continue
+            role = info.roles[session]
+            ends_own = role == "owner" and event.kind == "turn" and event.fields.state != "started"
+            is_elsewhere = session in followed or (role == "guest" and _call_of(event) not in own)
+            if is_elsewhere and not ends_own:
                 elsewhere.add(event.id)
+                continue
+            if event.ts is not None:
+                info.begins = {session: event.ts, **info.begins}
+                info.last_reported_ts = max(info.last_reported_ts or 0, event.ts)
+            if is_prompt(event):
+                is_repeated(event, info, ())
         live.withhold(lambda event: event.id in elsewhere)
 
 
@@ -487,6 +504,10 @@ def _is_guest(info: StreamInfo, session: str, others: Iterable[StreamInfo], conn
         return overlaps and is_gateway != _is_gateway(other) and other.roles.get(session) == "owner"
 
     return any(map(is_first, others))
+
+
+def is_telemetry(info: StreamInfo) -> bool:
+    return info.asked_dialect == TELEMETRY
 
 
 def is_silent_gateway(info: StreamInfo) -> bool:

@@ -749,7 +749,7 @@ export interface Notice extends Event {
   /**
    * retry, rate-limit, hook, compaction, compaction-summary, context-edit, rewound, interrupt, provider-error,
    * pull-request, mcp-startup, config, unknown-format, parser-reset, lost, view-failed, answer, answer-delivered,
-   * answer-failed, send, send-delivered, send-failed, send-accepted, send-refused, or another.
+   * answer-failed, send, send-delivered, send-failed, send-accepted, send-refused, replaced, or another.
    */
   code: string;
   text: string;

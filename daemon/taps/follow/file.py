@@ -35,7 +35,7 @@ from anyio import to_thread
 from tooltap.daemon.ingest.connection import IngestConnection
 from tooltap.daemon.ingest.offload import Normalized
 from tooltap.daemon.ingest.streams import Streams
-from tooltap.daemon.journal.interface import FilePosition, Journal, StreamInfo
+from tooltap.daemon.journal.interface import FilePosition, Journal, NotEndedError, StreamInfo
 from tooltap.daemon.sessions.joining import is_file, names_session
 from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.sessions.unsaid import CallsOfTaps, Said
@@ -615,6 +615,18 @@ class FollowedFile:
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
+    async def _withdraw_telemetry(self, session: str | None, mtime: int) -> None:
+        """Delete what telemetry alone has reported of the session, which the file is about to report. Raises
+        `NotYetError`."""
+        if session is None:
+            return
+        try:
+            if await self._setting.streams.withdraw_telemetry(session, mtime):
+                self._horizon = 0
+                await self._ingest.tell_replaced(session)
+        except NotEndedError:
+            raise NotYetError(RETRY) from None
+
     async def _covered(self) -> tuple[list[Span], dict[str, StreamInfo]]:
         """Return the time spans covered by other streams of the session, and these streams. Raises `NotYetError`."""
         session = self._ingest.live.info.last_session or self._session
@@ -636,8 +648,10 @@ class FollowedFile:
         be fed at once. Raises `NotYetError`."""
         await _wait_for_taps(self._root, mtime, self._setting)
         said: Mapping[str, Mapping[str, Said]] = {}
-        covered, others = await self._covered()
         live = self._ingest.live
+        if not live.normalizer.statistics.events:
+            await self._withdraw_telemetry(live.info.last_session or self._session, mtime)
+        covered, others = await self._covered()
         if taps := [one.tap for one in covered if one.tap is not None]:
             session = live.info.last_session or self._session or ""
             said = {tap: await self._calls_of_taps.of(session, tap) for tap in taps}

@@ -20,6 +20,8 @@ not matter how late either stream reaches the daemon.
 - If a publisher does not state the start of the agent, its span is extended by `grace` before its first line and after
   its end, because an agent prints and writes an event at slightly different times.
 - A tap that joins a session in the middle of a turn reports that turn from its start, so its span begins there.
+- Telemetry that was not deleted when the file came (`sessions/joining.py`) counts as a tap, which ran from the first to
+  the last event that it has reported, extended by `grace`.
 - A line with a time before its file existed was written at an unknown time since then.
 - A line before the first that states a time was written when the file was last changed.
 - An open tap covers everything from its start on. A suspended one may be resumed, so nothing can be decided, and the
@@ -46,7 +48,7 @@ from typing import NamedTuple
 import msgspec
 
 from tooltap.daemon.journal.interface import StreamInfo
-from tooltap.daemon.sessions.joining import is_file, is_prompt, is_repeated, is_silent_gateway, is_tap
+from tooltap.daemon.sessions.joining import is_file, is_prompt, is_repeated, is_silent_gateway, is_tap, is_telemetry
 from tooltap.daemon.sessions.unsaid import STOPPED, Said, is_of_call, is_own, keep_unsaid, own
 from tooltap.daemon.taps.stream_ids import name_of_id
 from tooltap.normalizers.catalog.registry import builtin
@@ -100,6 +102,9 @@ def spans(
             is_of_same = one.agent == agent and name_of_id(one.stream) == name_of_id(stream)
             if (is_of_same and (first, one.stream) < (first_t, stream)) or one.stream == older:
                 found.append(Span(0, last))
+        elif is_telemetry(one):
+            if session in one.begins and one.last_reported_ts is not None:
+                found.append(Span(one.begins[session] - grace, one.last_reported_ts + grace, one.stream))
         elif not is_tap(one) or one.roles.get(session) == "guest" or is_silent_gateway(one):
             continue
         elif one.state == "suspended":
@@ -112,7 +117,8 @@ def spans(
 
 
 def covering(connected: Iterable[StreamInfo], stored: Iterable[StreamInfo], session: str) -> list[StreamInfo] | None:
-    """Return the current streams of a session. None while the role of a tap in it is not durable.
+    """Return the current streams of a session. None while the role of a tap in it is not durable, or telemetry of it is
+    being stored.
 
     `connected`: the streams that have a connection; `stored`: those of the session in the journal.
     """
@@ -120,7 +126,7 @@ def covering(connected: Iterable[StreamInfo], stored: Iterable[StreamInfo], sess
     for one in connected:
         if one.stream in known:
             known[one.stream] = one
-        elif is_tap(one) and _may_own(one, session):
+        elif (is_tap(one) or is_telemetry(one)) and _may_own(one, session):
             return None
     return list(known.values())
 

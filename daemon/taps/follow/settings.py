@@ -42,6 +42,9 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     projects: Annotated[int, msgspec.Meta(ge=0)] = 256
     """Folders that are followed because an agent's list of projects names them, at most of each list: the first ones,
     which were used last."""
+    telemetry_wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 5.0
+    """Seconds for which the first telemetry of a session waits for the session's file. Exporters wait for an answer for
+    10 s, as a rule, and then send again."""
     answer_timeout: Seconds = 43_200.0
     """How long a session file that does not change may wait for an answer. Later its session is interrupted."""
     jobs: Annotated[int, msgspec.Meta(ge=0)] = 0

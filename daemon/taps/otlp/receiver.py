@@ -5,7 +5,8 @@ by its id (`normalizers/dialects/otlp`), and counts once. Streams have no publis
 suspended after each, and end like those whose publisher does not come back.
 
 If session files are followed, the first batch of a session that nothing has reported yet waits a while for its file: an
-agent writes that before it sends anything, but it may be read later.
+agent writes that before it sends anything, but it may be read later. Of a file that comes even later, see
+`daemon/sessions/joining.py`.
 
 Records that name no session belong to nothing that agents do (Codex sends some of its own log), and are counted and
 left out. So are metrics and spans, of which nothing is read.
@@ -21,7 +22,6 @@ import anyio
 from anyio.to_thread import run_sync
 
 from tooltap.daemon.ingest.streams import Streams
-from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.taps.otlp.protobuf import ProtobufError, read_logs
 from tooltap.daemon.taps.otlp.records import BodyError, LogRecord, log_records, read_json
@@ -33,10 +33,6 @@ __all__ = ["BodyError", "BusyError", "NotStoredError", "Receiver"]
 DIALECT = "otlp"
 WAITING = 8
 """Most batches that wait for their turn, or for files."""
-FILE_PATIENCE = 5.0
-"""Seconds for which the first batch of a session waits for its file. Exporters wait for 10 s."""
-LOOK = 0.1
-"""Seconds between two looks at whether the file has been read."""
 
 Signal: TypeAlias = Literal["logs", "traces", "metrics"]
 
@@ -50,13 +46,12 @@ class NotStoredError(Exception):
 
 
 class Receiver:
-    """Takes in batches, one after the other. `line_bytes`: longest line that is read whole; `follows`: session files
-    are followed."""
+    """Takes in batches, one after the other. `line_bytes`: longest line that is read whole; `patience`: seconds for
+    which the first batch of a session waits for the session's file."""
 
-    def __init__(self, streams: Streams, journal: Journal, clock: Clock, line_bytes: int, *, follows: bool) -> None:
+    def __init__(self, streams: Streams, clock: Clock, line_bytes: int, patience: float) -> None:
         self._streams = streams
-        self._journal = journal
-        self._follows = follows
+        self._patience = patience
         self._clock = clock
         self._line_bytes = line_bytes
         self._turn = anyio.Lock()
@@ -84,8 +79,9 @@ class Receiver:
         self._waiting += 1
         try:
             batch = await run_sync(_read, body, is_json)
-            if self._follows:
-                await self._wait_for_files({one[0].session for one in batch.streams.values()})
+            with anyio.move_on_after(self._patience):
+                for session in {one[0].session for one in batch.streams.values()}:
+                    await self._streams.wait_for_session(session)
             async with self._turn:
                 with anyio.CancelScope(shield=True):  # a client that has left sends the batch again
                     for stream, records in batch.streams.items():
@@ -95,12 +91,6 @@ class Receiver:
         self._requests["logs"] += 1
         self._records += sum(map(len, batch.streams.values()))
         self._sessionless += batch.sessionless
-
-    async def _wait_for_files(self, sessions: set[str]) -> None:
-        with anyio.move_on_after(FILE_PATIENCE):
-            for session in sessions:
-                while not await self._journal.streams_of(session):
-                    await anyio.sleep(LOOK)
 
     async def _store(self, stream: str, records: Sequence[LogRecord]) -> None:
         frames: list[DaemonFrame] = []

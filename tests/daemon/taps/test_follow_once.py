@@ -273,6 +273,21 @@ def test_guests_and_display_tools_cover_nothing() -> None:
     assert spans([guest], "another", "file~1", 0, grace=5) is None
 
 
+def test_telemetry_covers_what_it_has_reported() -> None:
+    telemetry = info("otlp-1", state="suspended", asked_dialect="otlp", first_t=10, last_t=900)
+    assert spans([telemetry], "S", "file~1", 0, grace=5) == []
+    telemetry.begins, telemetry.last_reported_ts = {"S": 100}, 200
+    assert spans([telemetry], "S", "file~1", 0, grace=5) == [Span(95, 205, "otlp-1")]
+    assert spans([telemetry], "another", "file~1", 0, grace=5) == []
+
+
+def test_file_waits_while_telemetry_of_its_session_is_stored() -> None:
+    telemetry = info("otlp-1", asked_dialect="otlp", last_session="S")
+    assert covering([telemetry], [], "S") is None
+    telemetry.roles = {"S": "guest"}
+    assert covering([telemetry], [], "S") == []
+
+
 def test_undecided_until_the_role_is_durable() -> None:
     tap = info("run-1", last_session="S")
     assert covering([tap], [], "S") is None
