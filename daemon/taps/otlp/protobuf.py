@@ -1,29 +1,28 @@
 """Reads the Protobuf message `ExportLogsServiceRequest` of OTLP into what it is in JSON, and encodes the answers.
 
-The few messages of logs are read here, so that no package for Protobuf has to be installed. The numbers of the fields
-are those of `opentelemetry/proto` 1.10; fields that are not known are passed over.
+The numbers of the fields are those of `opentelemetry/proto` 1.10; fields that are not known are passed over.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-"""Wire types."""
-LONGEST_VARINT = 10
+from tooltap.normalizers.wire.protobuf import (
+    BYTES,
+    FIXED64,
+    VARINT,
+    ProtobufError,
+    Value,
+    bytes_field,
+    fields,
+    varint_field,
+)
+
 DEPTH = 32
 """Deepest nesting of values that is read."""
 SIGN, WRAP = 1 << 63, 1 << 64
-
-Value: TypeAlias = "int | bytes"
-Field: TypeAlias = "tuple[int, int, Value]"
-"""Number, wire type and value of a field."""
-
-
-class ProtobufError(ValueError):
-    """A body is no such message; the message is a part of a sentence."""
 
 
 def read_logs(body: bytes) -> dict[str, Any]:
@@ -33,13 +32,12 @@ def read_logs(body: bytes) -> dict[str, Any]:
 
 def status(code: int, message: str) -> bytes:
     """Return the message `google.rpc.Status`."""
-    text = message.encode()
-    return b"\x08" + _varint(code) + b"\x12" + _varint(len(text)) + text
+    return varint_field(1, code) + bytes_field(2, message.encode())
 
 
 def _resource_logs(body: bytes) -> dict[str, Any]:
     found: dict[str, Any] = {"scopeLogs": []}
-    for number, kind, value in _fields(body):
+    for number, kind, value in fields(body):
         if number == 1:
             found["resource"] = {"attributes": [_attribute(one) for one in _messages(_bytes(kind, value), 1)]}
         elif number == 2:
@@ -51,7 +49,7 @@ def _resource_logs(body: bytes) -> dict[str, Any]:
 
 def _record(body: bytes) -> dict[str, Any]:
     found: dict[str, Any] = {"attributes": []}
-    for number, kind, value in _fields(body):
+    for number, kind, value in fields(body):
         if number in (1, 11):
             if kind != FIXED64:
                 raise ProtobufError("a time has another type than it must have")
@@ -67,7 +65,7 @@ def _record(body: bytes) -> dict[str, Any]:
 
 def _attribute(body: bytes, depth: int = DEPTH) -> dict[str, Any]:
     found: dict[str, Any] = {"key": "", "value": None}
-    for number, kind, value in _fields(body):
+    for number, kind, value in fields(body):
         if number == 1:
             found["key"] = _text(_bytes(kind, value))
         elif number == 2:
@@ -80,7 +78,7 @@ def _any(body: bytes, depth: int) -> dict[str, Any]:
     if depth <= 0:
         raise ProtobufError(f"its values are nested deeper than {DEPTH}")
     found: dict[str, Any] = {}
-    for number, kind, value in _fields(body):
+    for number, kind, value in fields(body):
         if number in _READ:
             key, read = _READ[number]
             found = {key: read(kind, value, depth)}
@@ -120,7 +118,7 @@ _READ: dict[int, tuple[str, Callable[[int, Value, int], Any]]] = {
 
 
 def _messages(body: bytes, wanted: int) -> Iterator[bytes]:
-    for number, kind, value in _fields(body):
+    for number, kind, value in fields(body):
         if number == wanted:
             yield _bytes(kind, value)
 
@@ -133,47 +131,3 @@ def _bytes(kind: int, value: Value) -> bytes:
 
 def _text(value: bytes) -> str:
     return value.decode("utf-8", "replace")
-
-
-def _fields(body: bytes) -> Iterator[Field]:
-    place, size = 0, len(body)
-    while place < size:
-        tag, place = _read_varint(body, place)
-        number, kind = tag >> 3, tag & 7
-        if not number:
-            raise ProtobufError("it has a field without a number")
-        value: Value
-        if kind == VARINT:
-            value, place = _read_varint(body, place)
-        elif kind in (FIXED64, FIXED32):
-            end = place + (8 if kind == FIXED64 else 4)
-            value, place = int.from_bytes(body[place:end], "little"), end
-        elif kind == BYTES:
-            length, place = _read_varint(body, place)
-            value, place = body[place : place + length], place + length
-        else:
-            raise ProtobufError("it has a field of a type that is not known")
-        if place > size:
-            raise ProtobufError("it ends in the middle of a field")
-        yield number, kind, value
-
-
-def _read_varint(body: bytes, place: int) -> tuple[int, int]:
-    value = 0
-    for index in range(LONGEST_VARINT):
-        if place + index >= len(body):
-            raise ProtobufError("it ends in the middle of a field")
-        byte = body[place + index]
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return value & (WRAP - 1), place + index + 1
-    raise ProtobufError("it has a number that is too long")
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -23,9 +23,10 @@ from anyio.to_thread import run_sync
 
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.system.clock import Clock
-from tooltap.daemon.taps.otlp.protobuf import ProtobufError, read_logs
+from tooltap.daemon.taps.otlp.protobuf import read_logs
 from tooltap.daemon.taps.otlp.records import BodyError, LogRecord, log_records, read_json
 from tooltap.normalizers.wire.framing import Splitter
+from tooltap.normalizers.wire.protobuf import ProtobufError
 from tooltap.protocol.frames import DaemonFrame, ErrorFrame, Ingest, Suspended
 
 __all__ = ["BodyError", "BusyError", "NotStoredError", "Receiver"]

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from tests.daemon.taps.log_records import START, encoded, event, request, turn
-from tooltap.daemon.taps.otlp.protobuf import DEPTH, ProtobufError, read_logs, status
+from tooltap.daemon.taps.otlp.protobuf import DEPTH, read_logs, status
 from tooltap.daemon.taps.otlp.records import BodyError, LogRecord, log_records, read_json, stream_of
+from tooltap.normalizers.wire.protobuf import ProtobufError
 
 
 def in_protobuf(value: dict[str, Any]) -> bytes:
