@@ -81,15 +81,14 @@ class Otlp(Parser):
     )
 
     def read(self, value: Line) -> Skip:
-        if not isinstance(value.get("attributes"), dict):
+        given, one, seen = value.get("attributes"), string(value.get("id")), self.state.seen
+        if not isinstance(given, dict) or one is None:
             return self.unparsed("unknown-type", value)
-        seen: list[str] = self.state.seen
-        if (one := string(value.get("id"))) is not None:
-            if one in seen:
-                return "repeated"
-            self.state.seen = [*seen[1 - SEEN :], one]
+        if one in seen:
+            return "repeated"
+        self.state.seen = [*seen[1 - SEEN :], one]
         is_news = self._note_program(value)
-        skip = self.line.read(self, value)
+        skip = self.line.read(self, given, value, kind=str(value.get("name")), line=value)
         return None if is_news else skip
 
     def _note_program(self, value: Line) -> bool:
@@ -109,20 +108,16 @@ class Otlp(Parser):
     # -- Claude Code --------------------------------------------------------------------------------------------------
 
     @line("claude_code.user_prompt")
-    def _claude_prompt(self, value: Line) -> Skip:
-        return self._prompt(value["attributes"])
+    def _claude_prompt(self, given: Line, value: Line) -> Skip:
+        return self._prompt(given)
 
     @line("claude_code.assistant_response")
-    def _claude_response(self, value: Line) -> Skip:
-        given = value["attributes"]
+    def _claude_response(self, given: Line, value: Line) -> Skip:
         return self._answered(_text(given, "response", "response_length"), string(given.get("message.uuid")))
 
-    @line("claude_code.tool_decision")
-    def _claude_decision(self, value: Line) -> Skip:
-        given = value["attributes"]
-        call_id, name = first_string(given, "tool_use_id"), first_string(given, "tool_name")
-        if call_id is None or name is None:
-            return self.unparsed("unknown-type", value)
+    @line("claude_code.tool_decision", tool_use_id=str, tool_name=str)
+    def _claude_decision(self, given: Line, value: Line) -> Skip:
+        call_id, name = given["tool_use_id"], given["tool_name"]
         self.ensure_turn()
         named = record(decode_json(given.get("tool_parameters")))
         shown = {"command": named["full_command"]} if isinstance(named.get("full_command"), str) else {}
@@ -131,12 +126,9 @@ class Otlp(Parser):
             return self.calls.answer(call_id, Answer(None, "denied"), raw=value, raw_name=name)
         return skip
 
-    @line("claude_code.tool_result")
-    def _claude_result(self, value: Line) -> Skip:
-        given = value["attributes"]
-        call_id, name = first_string(given, "tool_use_id"), first_string(given, "tool_name")
-        if call_id is None or name is None:
-            return self.unparsed("unknown-type", value)
+    @line("claude_code.tool_result", tool_use_id=str, tool_name=str)
+    def _claude_result(self, given: Line, value: Line) -> Skip:
+        call_id, name = given["tool_use_id"], given["tool_name"]
         self.ensure_turn()
         asked = decode_json(given.get("tool_input"))
         raw_name = _mcp_name(record(decode_json(given.get("tool_parameters")))) or name
@@ -146,8 +138,7 @@ class Otlp(Parser):
         return self.calls.answer(call_id, self._outcome(given, "error"), raw=value, raw_name=raw_name)
 
     @line("claude_code.api_request")
-    def _claude_request(self, value: Line) -> Skip:
-        given = value["attributes"]
+    def _claude_request(self, given: Line, value: Line) -> Skip:
         self.ensure_turn()
         tokens = token_counts(
             _count(given.get("input_tokens")),
@@ -165,37 +156,31 @@ class Otlp(Parser):
         )
 
     @line("claude_code.api_error")
-    def _claude_error(self, value: Line) -> Skip:
-        return self._error(value["attributes"], "error")
+    def _claude_error(self, given: Line, value: Line) -> Skip:
+        return self._error(given, "error")
 
     # -- Codex --------------------------------------------------------------------------------------------------------
 
     @line("codex.conversation_starts")
-    def _codex_start(self, value: Line) -> Skip:
-        return None if self.uses_model(first_string(value["attributes"], "model")) else "unchanged"
+    def _codex_start(self, given: Line, value: Line) -> Skip:
+        return None if self.uses_model(first_string(given, "model")) else "unchanged"
 
     @line("codex.user_prompt")
-    def _codex_prompt(self, value: Line) -> Skip:
-        return self._prompt(value["attributes"])
+    def _codex_prompt(self, given: Line, value: Line) -> Skip:
+        return self._prompt(given)
 
-    @line("codex.tool_decision")
-    def _codex_decision(self, value: Line) -> Skip:
-        given = value["attributes"]
-        call_id, name = first_string(given, "call_id"), first_string(given, "tool_name")
-        if call_id is None or name is None:
-            return self.unparsed("unknown-type", value)
+    @line("codex.tool_decision", call_id=str, tool_name=str)
+    def _codex_decision(self, given: Line, value: Line) -> Skip:
+        call_id, name = given["call_id"], given["tool_name"]
         if given.get("decision") not in ("denied", "abort", "timed_out"):
             return "progress"
         self.ensure_turn()
         self.calls.show(call_id, name, {}, raw=value)
         return self.calls.answer(call_id, Answer(None, "denied"), raw=value, raw_name=name)
 
-    @line("codex.tool_result")
-    def _codex_result(self, value: Line) -> Skip:
-        given = value["attributes"]
-        call_id, name = first_string(given, "call_id"), first_string(given, "tool_name")
-        if call_id is None or name is None:
-            return self.unparsed("unknown-type", value)
+    @line("codex.tool_result", call_id=str, tool_name=str)
+    def _codex_result(self, given: Line, value: Line) -> Skip:
+        call_id, name = given["call_id"], given["tool_name"]
         self.ensure_turn()
         if (server := first_string(given, "mcp_server")) is not None:
             name = f"mcp__{server}__{name}"
@@ -208,8 +193,7 @@ class Otlp(Parser):
         return self.calls.answer(call_id, answer, raw=value, raw_name=name)
 
     @line("codex.sse_event")
-    def _codex_event(self, value: Line) -> Skip:
-        given = value["attributes"]
+    def _codex_event(self, given: Line, value: Line) -> Skip:
         if (text := first_string(given, "error.message")) is not None:
             return self._error({**given, "error": text}, "error")
         if "input_token_count" not in given:
@@ -229,27 +213,23 @@ class Otlp(Parser):
         )
 
     @line("codex.api_request", "codex.websocket_request")
-    def _codex_request(self, value: Line) -> Skip:
-        given = value["attributes"]
+    def _codex_request(self, given: Line, value: Line) -> Skip:
         return "progress" if first_string(given, "error.message") is None else self._error(given, "error.message")
 
     # -- Gemini CLI and Qwen Code -------------------------------------------------------------------------------------
 
     @line("gemini_cli.config", "qwen-code.config")
-    def _gemini_config(self, value: Line) -> Skip:
-        return None if self.uses_model(first_string(value["attributes"], "model")) else "unchanged"
+    def _gemini_config(self, given: Line, value: Line) -> Skip:
+        return None if self.uses_model(first_string(given, "model")) else "unchanged"
 
     @line("gemini_cli.user_prompt", "qwen-code.user_prompt")
-    def _gemini_prompt(self, value: Line) -> Skip:
-        return self._prompt(value["attributes"])
+    def _gemini_prompt(self, given: Line, value: Line) -> Skip:
+        return self._prompt(given)
 
-    @line("gemini_cli.tool_call", "qwen-code.tool_call", id=str)
-    def _gemini_call(self, value: Line) -> Skip:
-        given = value["attributes"]
-        if (name := first_string(given, "function_name")) is None:
-            return self.unparsed("unknown-type", value)
+    @line("gemini_cli.tool_call", "qwen-code.tool_call", function_name=str)
+    def _gemini_call(self, given: Line, value: Line) -> Skip:
+        name, call_id = given["function_name"], first_string(given, "call_id") or value["id"]  # Gemini CLI states none
         self.ensure_turn()
-        call_id = first_string(given, "call_id") or value["id"]  # Gemini CLI states none
         self.calls.show(call_id, name, record(decode_json(given.get("function_args"))), raw=value)
         answer = self._outcome(given, "error")
         if given.get("decision") == "reject":
@@ -260,8 +240,7 @@ class Otlp(Parser):
         return self.calls.answer(call_id, answer, raw=value, raw_name=name)
 
     @line("gemini_cli.api_response", "qwen-code.api_response")
-    def _gemini_response(self, value: Line) -> Skip:
-        given = value["attributes"]
+    def _gemini_response(self, given: Line, value: Line) -> Skip:
         self.ensure_turn()
         output, thoughts = _count(given.get("output_token_count")), _count(given.get("thoughts_token_count"))
         if output is not None:
@@ -274,8 +253,8 @@ class Otlp(Parser):
         return None
 
     @line("gemini_cli.api_error", "qwen-code.api_error")
-    def _gemini_error(self, value: Line) -> Skip:
-        return self._error(value["attributes"], "error", "error.message", "error_message")
+    def _gemini_error(self, given: Line, value: Line) -> Skip:
+        return self._error(given, "error", "error.message", "error_message")
 
     # -- what they have in common -------------------------------------------------------------------------------------
 

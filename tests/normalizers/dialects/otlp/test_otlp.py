@@ -8,7 +8,17 @@ import pytest
 
 from tests.normalizers.reading import of, read, recording
 from tooltap.normalizers.dialects.otlp.parser import SEEN
-from tooltap.protocol.events import Message, Notice, SessionEvent, ToolCall, ToolResult, ToolUpdate, Turn, Usage
+from tooltap.protocol.events import (
+    Message,
+    Notice,
+    SessionEvent,
+    ToolCall,
+    ToolResult,
+    ToolUpdate,
+    Turn,
+    Unparsed,
+    Usage,
+)
 from tooltap.testing import normalize
 
 CLAUDE = normalize("otlp", recording("otlp", "failed", "claude-code-2.1.332"))
@@ -103,6 +113,28 @@ def test_only_the_latest_records_are_known() -> None:
     others = [line("codex.turn_ttft", number) for number in range(1, SEEN + 1)]
     events = read("otlp", prompt("Do it.", 6), *others, prompt("Do it.", 6))
     assert [one.text for one in of(Message, events)] == ["Do it."] * 2
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "claude_code.tool_decision": {"tool_use_id": "c-1", "tool_name": "Bash"},
+    "claude_code.tool_result": {"tool_use_id": "c-1", "tool_name": "Bash"},
+    "codex.tool_decision": {"call_id": "c-1", "tool_name": "shell"},
+    "codex.tool_result": {"call_id": "c-1", "tool_name": "shell"},
+    "gemini_cli.tool_call": {"function_name": "read_file"},
+    "qwen-code.tool_call": {"function_name": "read_file"},
+}
+
+
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name, stated in CALLS.items() for key in stated])
+def test_record_of_a_call_without_its_id_or_name_is_unparsed(name: str, key: str) -> None:
+    stated = {**CALLS[name], key: None}
+    assert len(of(Unparsed, read("otlp", line(name, **stated)))) == 1
+    assert of(Unparsed, read("otlp", line(name, **CALLS[name]))) == []
+
+
+def test_record_without_an_id_is_unparsed() -> None:
+    record = {key: value for key, value in prompt("Do it.", 6).items() if key != "id"}
+    assert len(of(Unparsed, read("otlp", record))) == 1
 
 
 def test_call_that_is_rejected_is_denied() -> None:
