@@ -104,12 +104,28 @@ NAMES: tuple[bytes, ...] = (
 )
 """Literals in lower case, one of which the name of a secret value contains."""
 
+_PREFIX = rb"(?:(?i:[bruft]|[bft]r|r[bft])|[LUNEcs]|u8|raw|[bc]?r?#{1,3}|@\$?|\$@?|\[\]byte\()"
+"""What languages write before the quote of a string: for bytes in Python, Rust and Go, for raw, formatted and wide
+strings, …"""
 _REST = re.compile(rb"([A-Za-z0-9_.-]{0,40}+)(?:[ ](?i:key|token|phrase))?")
 _SIGN = re.compile(
     rb"(?P<quote>\\*[\"'`])?\]?[ \t]{0,32}"
-    rb"(?P<sign>:=|=>|={1,3}|:|,(?=[ ]{0,2}\\*[\"'])|>|(?<=[A-Za-z0-9])(?=[ ]))[ \t]{0,32}"
+    rb"(?P<sign>:=|=>|={1,3}|:|,(?=[ ]{0,2}" + _PREFIX + rb"?\\*[\"'])|>|(?<=[A-Za-z0-9])(?=[ ]))[ \t]{0,32}"
 )
-_OPENING = re.compile(rb"(\\{0,15})([\"'`])")
+_TYPE = re.compile(
+    rb"&?+(?:'[a-z_]{1,20}+ )?+"
+    rb"(?:\[[a-z0-9]{1,8}+\]|[A-Za-z_][A-Za-z0-9_.]{0,40}+(?:[\[<][A-Za-z0-9_.,| ]{0,40}+[\]>])?+)"
+    rb"(?:[ ]\|[ ][A-Za-z]{1,20}+|\?)?+[ ]{0,2}+=(?![=>])[ ]{0,2}+(?=" + _PREFIX + rb"?\\{0,15}[\"'`])"
+)
+"""The type between a name and its value, which is a string: `str = ` in `password: str = "…"`."""
+_OPENING = re.compile(
+    rb"(?P<prefix>" + _PREFIX + rb")?(?P<quote>(?P<depth>\\{0,15})(?P<mark>[\"'`])"
+    rb"(?:(?P=depth)(?P=mark)(?P=depth)(?P=mark))?)"
+)
+"""The beginning of a string: with one quote, or with three, each after as many backslashes."""
+_FORMATTED = re.compile(rb"[fFtTs$]")
+_FILLED = re.compile(rb"[^{}]*+\{[^{}]+\}")
+"""Matches the text of a formatted string, if an expression stands in it."""
 _BARE = re.compile(rb"[^\s\"'`\\,;&<>(){}\[\]|=]{4,4096}={0,3}")
 _CODE = re.compile(rb"[A-Za-z_$][A-Za-z0-9_]*(?:(?:\.|::|->)[A-Za-z_][A-Za-z0-9_]*)+")
 _WORDS = re.compile(rb"[a-z]+(?:[_-][a-z]+)*\d?|[A-Z]+(?:_[A-Z]+)*|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*")
@@ -128,18 +144,30 @@ _ALIKE = re.compile(
 _ITEM = re.compile(rb"--?[A-Za-z][A-Za-z0-9-]*+|[A-Za-z][A-Za-z0-9-]*+(?:\.[A-Za-z0-9-]++)*+:\d{1,5}+")
 """An option, or a host with its port."""
 _BACKWARDS = re.compile(rb"[A-Za-z0-9_.-]*")
-_NAMES_BEFORE = re.compile(
-    rb"[@$]{0,2}+(?:[ ]{0,2}+,[ ]{0,2}+[A-Za-z0-9_.@$]{1,40}+){0,5}+"
-    rb"(?=[ \t]{0,8}+(?:\Z|[\r\n\\\"'`;:{}])|[ \t]{1,8}+[A-Za-z])"
-)
+_BEGINS = rb"(?=[ \t]{0,80}+(?:\Z|[ntr]?\\|[\r\n\"'`;:{}+#/>-])|[ \t]{1,8}+[A-Za-z])"
+"""Looks at what precedes a statement, read from its end: nothing, the end of another, a keyword, the sign of a diff."""
+_NAMES_BEFORE = re.compile(rb"[@$]{0,2}+(?:[ ]{0,2}+,[ ]{0,2}+[A-Za-z0-9_.@$]{1,40}+){0,5}+" + _BEGINS)
 """Names with which a statement begins, read from their end: `user, ` in `user, password = "a", "b"`."""
+_NAMES_IN_BRACKETS_BEFORE = re.compile(
+    rb"[@$]{0,2}+(?:[ ]{1,2}+[A-Za-z]{1,20}+)?+"
+    rb"(?:[ ]{0,2}+,[ ]{0,2}+[A-Za-z0-9_.@$]{1,40}+(?:[ ][A-Za-z]{1,20}+)?+){0,5}+"
+    rb"[ ]{0,2}+[(\[{](?:tsil)?+" + _BEGINS
+)
+"""The same of names in brackets, which may have types: `(int id, string ` in `(int id, string password) =`."""
 _NAMES_AFTER = re.compile(
-    rb"(?:[ ]{0,2}+,[ ]{0,2}+[@$]{0,2}+[A-Za-z_][A-Za-z0-9_.]{0,40}+){1,5}+[ ]{0,2}+:?=(?!=)[ ]{0,2}+"
+    rb"(?P<names>"
+    rb"(?:[ ]{0,2}+,[ ]{0,2}+[@$]{0,2}+[A-Za-z_][A-Za-z0-9_.]{0,40}+(?:[ ][A-Za-z_][A-Za-z0-9_]{0,40}+)?+){0,5}+)"
+    rb"(?P<bracket>[ ]{0,2}+[)\]}](?::[ ]{0,2}+[(\[][^()\[\]{}=\"'\\\n]{1,60}+[)\]])?+)?+"
+    rb"[ ]{0,2}+:?={1,3}+[ ]{0,2}+"
+)
+_ROW_BEGINS = re.compile(
+    rb"(?:(?:[a-z]{1,8}::[a-z_]{0,8}|)(?i:pair|tuple|array|list)(?:\.(?i:create|of))?)?+[(\[{][ ]{0,2}+"
 )
 _BEFORE_NAME = (b",", b" ", b"@", b"$")
+_ENDS_NAME_IN_ROW = (b",", b")", b"]", b"}")
 MAX_NAMES_BEFORE = 120
 _VALUE_OF_ROW = re.compile(rb"[^\s\"'`\\,;&<>(){}\[\]|=]{1,100}+")
-_COMMA = re.compile(rb"[ ]{0,2}+,[ ]{0,2}+")
+_COMMA = re.compile(rb"[#)]{0,3}+[ ]{0,2}+,[ ]{0,2}+")
 _NOT_SECRET = tuple(
     b"public primary foreign cache page next continuation pagination idempotency sort partition csrf_field csrffield "
     b"cancellation stop end begin special pad unk eos bos input output max total num count old".split()
@@ -190,7 +218,8 @@ def named(literal: bytes) -> Look:
         if rest is None or _SUFFIX.fullmatch(rest[1]):
             return None
         sign = _SIGN.match(text, rest.end(), end)
-        if sign is None and text[rest.end() : rest.end() + 1] != b",":
+        ends_row = text[rest.end() : rest.end() + 2].lstrip(b" ")[:1] in _ENDS_NAME_IN_ROW
+        if sign is None and not ends_row:
             return None
         before = _BACKWARDS.match(text[max(0, start - 40) : start][::-1])
         prefix = b"" if before is None else before[0][::-1]
@@ -198,15 +227,18 @@ def named(literal: bytes) -> Look:
             return None
         begin = start - len(prefix)
         name = text[begin : rest.end()]
+        if ends_row and (place := _place_in_row(text, begin, rest.end(), end, True)) is not None:
+            return _value(text, place, end, Named(name, kind, strong, True, False, None))
         if sign is None:
-            place = _place_in_row(text, begin, rest.end(), end, True)
-            return None if place is None else _value(text, place, end, Named(name, kind, strong, True, False, None))
+            return None
         place = None
         if sign["sign"] in (b"=", b":=") and text[begin - 1 : begin] in _BEFORE_NAME:
             place = _place_in_row(text, begin, sign.end(), end, False)
         is_option = prefix.startswith(b"-")  # which has its value after a blank
         sure = is_option if not sign["sign"] else sign["sign"] not in (b",", b">")
         is_variable = sign["sign"] == b"=" and name.isupper()
+        if sign["sign"] == b":" and sign["quote"] is None and (type_ := _TYPE.match(text, sign.end(), end)):
+            place = type_.end()
         place = sign.end() if place is None else place
         return _value(text, place, end, Named(name, kind, strong, sure, is_variable, sign["quote"]))
 
@@ -233,6 +265,8 @@ def _value(text: bytes, start: int, end: int, named: Named) -> Span | None:
         if closing is None:
             return None
         value = text[opening.end() : closing]
+        if opening["prefix"] is not None and _FORMATTED.search(opening["prefix"]) and _FILLED.match(value):
+            return None
         hides = _hides(value, named.strong) and (named.sure or (_mixed(value) and not _is_next(value, named.name)))
         return (opening.end(), closing, named.kind) if hides else None
     if named.strong and named.sure and (groups := _FOUR_GROUPS.match(text, start, end)):
@@ -251,19 +285,23 @@ def _place_in_row(text: bytes, name: int, place: int, end: int, names_follow: bo
     """Return where the value of a name begins if a row of values is assigned to a row of names: the value that has the
     same position as the name. None if they are no such rows.
 
-    `name`: where the name begins. `place`: where it ends, if other names follow, or else where the values begin.
+    `name`: where the name begins. `place`: where it ends, if other names or a bracket follow, or else where the values
+    begin.
     """
+    before, names_after = _NAMES_BEFORE, False
     if names_follow:
         after = _NAMES_AFTER.match(text, place, end)
         if after is None:
             return None
-        place = after.end()
-    before = _NAMES_BEFORE.match(text[max(0, name - MAX_NAMES_BEFORE) : name][::-1])
-    position = 0 if before is None else before[0].count(b",")
-    if before is None or not (position or names_follow):
+        place, names_after = after.end(), bool(after["names"])
+        if after["bracket"]:
+            before = _NAMES_IN_BRACKETS_BEFORE
+    names_before = before.match(text[max(0, name - MAX_NAMES_BEFORE) : name][::-1])
+    position = 0 if names_before is None else names_before[0].count(b",")
+    if names_before is None or not (position or names_after):
         return None
-    if text[place : place + 1] in (b"(", b"["):
-        place += 1
+    if row := _ROW_BEGINS.match(text, place, end):
+        place = row.end()
     found = place
     for passed in range(max(position, 1)):
         opening = _OPENING.match(text, place, end)
@@ -271,7 +309,7 @@ def _place_in_row(text: bytes, name: int, place: int, end: int, names_follow: bo
             value = _VALUE_OF_ROW.match(text, place, end)
             closing = None if value is None else value.end()
         elif (closing := _closing(text, opening, end)) is not None:
-            closing += len(opening[0])
+            closing += len(opening["quote"])
         comma = None if closing is None else _COMMA.match(text, closing, end)
         if comma is None:
             return None
@@ -310,7 +348,7 @@ def _closing(text: bytes, opening: re.Match[bytes], end: int) -> int | None:
     backslashes of its own, so the depth of a quote is given by the largest power of two that divides the number of its
     backslashes plus one. A deeper quote is part of the value.
     """
-    depth, mark, at = len(opening[1]) + 1, opening[2], opening.end()
+    depth, mark, at = len(opening["depth"]) + 1, opening["mark"], opening.end()
     limit = min(end, at + MAX_VALUE)
     while (at := text.find(mark, at, limit)) >= 0:
         backslashes = at
@@ -568,7 +606,7 @@ LEAST_OF_OWN = 2.8
 MAX_JUDGED = 256
 """Maximum length in bytes of a secret whose entropy is checked."""
 _SPACE = rb"(?:[ \t]|\\+[nrt]|\r?\n)"
-_QUOTE = rb"(?:\\*[\"'`])?"
+_QUOTE = rb"(?:" + _PREFIX + rb"?\\*[\"'`])?"
 _TEXT = rb"(?:(?!-----[BE])(?:[^\"\\]|\\+[^\"\\]))"
 """A character or an escape inside a JSON string, unless a PEM boundary starts there."""
 _BEFORE = rb"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=[0-9]m))"

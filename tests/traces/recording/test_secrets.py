@@ -167,6 +167,13 @@ def test_harmless_text_is_not_masked(harmless: str) -> None:
         "base_key = 'Software\\\\Vendor\\\\Product\\\\{}.{name}'",
         "authorization = codecs.encode64(authorization), {'Authorization': hashlib.sha256[0]}",
         "def load(self, mode='r', *rest, pwd=None, **options): pass",
+        # in brackets, but no row of names that gets values
+        "if (user, password) in (('a1', 'b22222'),): print(user, password), len = 'a1b2c3', 'd4e5f6'",
+        "connect(user, password) == 'abc123'; [password for user, password in rows] == ['a1b2c3']",
+        # strings in which expressions stand, and an apostrophe
+        'password = f"{user}-7a"; let secret = $"a7-{user}"',
+        "password: don't use 1 of these, it's bad",
+        "password: str, name: str = 'x1y2z3'",
     ],
 )
 def test_names_beside_the_name_of_a_secret_are_not_masked(harmless: str) -> None:
@@ -185,6 +192,20 @@ def test_names_beside_the_name_of_a_secret_are_not_masked(harmless: str) -> None
         'user, password := nil, «runner7»',
         'local user, api_key = "road", «f3a9c2e17b40d85e»',
         'api_key, password = «f3a9c2e17b40d85e», «runner7»',
+        # in brackets, with types, far to the right, in a diff
+        '(user, password) = ("road", «runner7»)',
+        '(password, user) = («runner7», "road")',
+        'const [ user, password ] = [ "road", «runner7» ];',
+        'let (user, password): (&str, &str) = ("road", «runner7»);',
+        'val (user, password) = Pair("road", «runner7»)',
+        '(string user, string password) = ("road", «runner7»);',
+        'my ($user, $password) = ("road", «runner7»);',
+        'list($user, $password) = array("road", «runner7»);',
+        'auto [user, password] = std::make_tuple("road", «runner7»);',
+        '{user, password} = {"road", «runner7»}',
+        'assert (user, password) == ("road", «runner7»)',
+        '                    user, password = "road", «runner7»',
+        '+    (user, password) = (b"road", b«runner7»)',
         # of a call, the value that stands at the name
         'connect(user, password=«runner7», "db1")',
         'connect("h1", user, password=«runner7», "db1")',
@@ -202,6 +223,42 @@ def test_of_values_in_a_row_the_secret_one_is_masked(text: str) -> None:
         inside = json.loads(mask_secrets(json.dumps({"text": lead + plain}).encode()))["text"]
         for result in (inside, mask_secrets((lead + plain).encode()).decode()):
             assert re.sub(r"\[masked [a-z]+\]", "[masked]", result) == lead + masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Python
+        'password = b"«runner7»"',
+        "password = rb'«runner7»'",
+        'password = f"«runner7»"',
+        'password = b"""«runner7»"""',
+        '{b"password": b"«runner7»"}',
+        '("password", b"«runner7»")',
+        'user, password = b"road", b"«runner7»"',
+        'headers = {b"Authorization": b"Basic «dXNlcjpwYXNzd29yZDE=»"}',
+        'password: str = "«runner7»"',
+        'def login(api_key: bytes | None = b"«f3a9c2e17b40d85e»") -> None:',
+        # Rust
+        'let password = b"«runner7»";',
+        'let password = r#"«runner7»"#;',
+        'const PASSWORD: &\'static str = "«runner7»";',
+        'let password: &[u8] = br"«runner7»";',
+        # Go, C++, Objective-C, C#, TypeScript, Scala, shells
+        'password := []byte("«runner7»")',
+        'std::wstring password = L"«runner7»";',
+        'NSString *password = @"«runner7»";',
+        'var password = $@"«runner7»";',
+        'const password: string = "«runner7»";',
+        'val password = s"«runner7»"',
+        "PASSWORD=$'«runner7»'",
+    ],
+)
+def test_strings_are_masked_as_each_language_writes_them(text: str) -> None:
+    masked, plain = re.sub("«[^»]*»", "[masked]", text), re.sub("[«»]", "", text)
+    inside = json.loads(mask_secrets(json.dumps({"text": plain}).encode()))["text"]
+    for result in (inside, mask_secrets(plain.encode()).decode()):
+        assert re.sub(r"\[masked [a-z]+\]", "[masked]", result) == masked
 
 
 def test_ordinary_lines_are_not_touched() -> None:
@@ -224,7 +281,8 @@ def test_it_is_fast() -> None:
 @pytest.mark.parametrize(
     "piece",
     [b"-----BEGIN PRIVATE KEY-----", b"sk-", b"://a:b", b"A_TOKEN=", b"Bearer ", b"eyJ.", b"password=\"", b"curl -u ",
-     b"password=\\", b'a, password, b = "x', b"Cookie: a=", b"machine a login b ", b"github key ", b"mysql -"],
+     b"password=\\", b'a, password, b = "x', b"(a, password) = (b'", b"password: a[",
+     b"Cookie: a=", b"machine a login b ", b"github key ", b"mysql -"],
 )  # fmt: skip
 def test_masking_is_linear(piece: bytes) -> None:
     """A quadratic rule would take minutes and exceed the time limit."""
