@@ -379,12 +379,16 @@ def collector(statistics: dict[str, Any]) -> Iterator[Finding]:
         yield problem("otlp", f"the collector {url} does not take spans: {reason}; {waiting}", advice)
     elif sending.get("behindMs", 0) > LATE:
         text = f"the collector {url} falls behind: {waiting}, the first for {sending['behindMs'] // 1000} s"
-        yield note("otlp", text, "Look at its load. Nothing is lost by that, and nothing else waits for it.")
+        yield note("otlp", text, "Look at its load. What waits is sent, unless retention deletes it first.")
     else:
         yield fine("otlp", f"the collector {url} has got {counted(sending['sent'], 'span')} since the daemon started")
     if reason := sending.get("metricsProblem"):
         text = f"the collector {url} takes no metrics: {reason}"
         yield note("otlp", text, "If it takes only spans, set `metrics_interval = 0` in `[otlp]`, and send SIGHUP.")
+    if deleted := sending.get("deleted"):
+        events = f"events {deleted['from']} to {deleted['to']}, or some of them"
+        advice = "Look at the collector's load, or raise `retention_bytes` or `retention_days`."
+        yield note("otlp", f"retention deleted {events}, before their spans were sent", advice)
     if refused := sending["refused"]:
         text = f"the collector {url} has refused {counted(refused, 'span')} since the daemon started"
         yield note("otlp", text, "They are not sent again; the daemon's log says why it refused them.")

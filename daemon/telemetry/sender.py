@@ -62,6 +62,7 @@ NOTED_EVERY = 10_000
 """Events without a span after which the cursor is stored."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a request is sent again; they double each time, unless the collector says how long."""
+DELETED = "events were deleted before their spans were sent"
 IN_NO_SPAN = "an event is in no span"
 PROTOBUF = "application/x-protobuf"
 
@@ -95,6 +96,8 @@ class Sender:
         self._begun = ""
         """Id of the journal in which the cursor is."""
         self._cursor = self._noted = 0
+        self._deleted: tuple[int, int] | None = None
+        """From and to: events that retention has deleted, or some of them, before they were read."""
         self._metrics = Metrics(Sums(0))
         self._stored = b""
         """The stored note."""
@@ -128,6 +131,7 @@ class Sender:
                 "behind": behind,
                 "behindMs": int((time.monotonic() - self._caught_up) * 1000) if behind else 0,
                 "pointsSent": self._points,
+                **({"deleted": {"from": self._deleted[0], "to": self._deleted[1]}} if self._deleted else {}),
                 **({"problem": self._problem} if self._problem else {}),
                 **({"metricsProblem": self._problem_of_metrics} if self._problem_of_metrics else {}),
             }
@@ -146,6 +150,7 @@ class Sender:
             self._metrics = Metrics(Sums(wall_clock()))
             await self._store()
         self._noted = self._cursor
+        self._deleted = None
         self._begun = journal
 
     async def run(self) -> None:
@@ -192,6 +197,7 @@ class Sender:
             return False
         wanted = Filter(kind=KINDS)
         events, reached = await self._journal.read(self._cursor, wanted, up_to=latest, max_bytes=READ)
+        self._note_deleted()
         groups: OrderedDict[str, tuple[SessionSpans, list[Span]]] = OrderedDict()
         for event in await anyio.to_thread.run_sync(_decoded, events):
             spans = await self._session_of(event)
@@ -207,6 +213,14 @@ class Sender:
         if groups or reached - self._noted >= NOTED_EVERY:
             await self._store()
         return True
+
+    def _note_deleted(self) -> None:
+        """Say of which events nobody knows any more what spans they would have ended."""
+        first = max(self._cursor, self._deleted[1] if self._deleted else 0) + 1
+        last = self._journal.last_expired
+        if first <= last:
+            self._deleted = (self._deleted[0] if self._deleted else first, last)
+            _log.warning(DELETED, first=first, last=last)
 
     async def _store(self) -> None:
         cursor = self._cursor

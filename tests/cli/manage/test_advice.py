@@ -145,7 +145,10 @@ FOLLOWED = {
 
 UNFOLLOWED = {
     "They are not sent again; the daemon's log says why it refused them.": "it advises nothing but to read the log",
-    "Look at its load. Nothing is lost by that, and nothing else waits for it.": "whoever is slow is outside",
+    "Look at its load. What waits is sent, unless retention deletes it first.": "whoever is slow is outside",
+    "Look at the collector's load, or raise `retention_bytes` or `retention_days`.": (
+        "whoever is slow is outside: tests/daemon/telemetry/test_sender.py deletes what waits"
+    ),
     "Run {} to use it.": "it installs packages from an index, which tests do not use",
     "See why: journalctl --user -u {}.": "the logs of a service are systemd's, which runs no service of a test",
     "Subscribers get a gap in their place; look at the server's disks and its log.": (

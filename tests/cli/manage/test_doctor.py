@@ -169,6 +169,13 @@ URL = "http://127.0.0.1:4318/v1/traces"
             ],
         ),
         (
+            {"sent": 1, "deleted": {"from": 5, "to": 8}},
+            [
+                ("ok", f"the collector {URL} has got 1 span since the daemon started"),
+                ("note", "retention deleted events 5 to 8, or some of them, before their spans were sent"),
+            ],
+        ),
+        (
             {"sent": 1, "refused": 1},
             [
                 ("ok", f"the collector {URL} has got 1 span since the daemon started"),

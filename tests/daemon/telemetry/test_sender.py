@@ -26,6 +26,7 @@ from tests.daemon.running import Running, running
 from tests.daemon.web.browsing import until
 from tooltap.daemon.config import load_config
 from tooltap.daemon.export.otlp_names import Name
+from tooltap.daemon.telemetry.sender import DELETED
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import SessionEvent, Turn, Usage
 
@@ -158,6 +159,38 @@ def test_collector_that_is_away_gets_everything_later(tmp_path: Path) -> None:
     with collecting() as (url, sent), sending(tmp_path, url) as daemon:
         until_received(sent, 2)
         until(lambda: "problem" not in daemon.stats()["telemetry"], "the end of the problem")
+
+
+def test_what_retention_deletes_before_it_is_sent_is_named(tmp_path: Path) -> None:
+    busy = Answer(503, {"Retry-After": "60"})
+    with capture_logs() as log, collecting(Answer(), busy) as (old, first), collecting() as (new, sent):
+        with sending(tmp_path, old) as daemon:
+            daemon.commit(commit(*turn(1), state="ended"))
+            until(lambda: daemon.stats()["telemetry"]["sent"] == 2, "the first turn")
+            daemon.commit(commit(*turn(2, "gone", "t"), stream="t", state="ended"))
+            daemon.commit(commit(*turn(3, "still there", "u"), stream="u"))
+            until(lambda: len(first) == 2, "the second request")
+            assert daemon.expire(before=1 << 44) == 8
+        with sending(tmp_path, new) as daemon:
+            until(lambda: daemon.stats()["telemetry"]["sent"] == 2, "the third turn")
+            named = daemon.stats()["telemetry"]["deleted"]
+        spans = received(sent)
+
+    assert {one.attributes[Name.CONVERSATION] for one in spans} == {"still there"}
+    assert named == {"from": 5, "to": 8}
+    assert [(one["first"], one["last"]) for one in log if one["event"] == DELETED] == [(5, 8)]
+
+
+def test_deletion_of_what_was_sent_is_not_named(tmp_path: Path) -> None:
+    with collecting() as (url, _), sending(tmp_path, url) as daemon:
+        daemon.commit(commit(*turn(1), state="ended"))
+        daemon.commit(commit(*turn(2, "session-2", "t"), stream="t"))
+        until(lambda: daemon.stats()["telemetry"]["behind"] == 0, "the spans")
+        assert daemon.expire(before=1 << 44) == 4
+        daemon.commit(commit(*turn(3, "session-2", "t"), stream="t", base=1))
+        until(lambda: daemon.stats()["telemetry"]["sent"] == 6, "the third turn")
+
+        assert "deleted" not in daemon.stats()["telemetry"]
 
 
 def test_what_a_collector_refuses_is_counted_once_and_said_once(tmp_path: Path) -> None:
