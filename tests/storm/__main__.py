@@ -1,9 +1,10 @@
 """`make storm`: everything at once, and everything fails: publishers, followed files, taps, subscribers, questions and
-answers, exports, searches, a browser, retention, under kills, full disks, jumps of the clock and cut connections.
+answers, exports, searches, a collector of spans, a browser, retention, under kills, full disks, jumps of the clock and
+cut connections.
 
-At the end the faults stop, what was begun is finished, and one checker compares what every client got. The exit code
-is 1 if anything differs. A seed gives the same lines, and the same faults in the same order; what is done when one
-comes depends on the machine.
+At the end the faults stop, what was begun is finished, and one checker compares what every client got, and what was
+exported. The exit code is 1 if anything differs. A seed gives the same lines, and the same faults in the same order;
+what is done when one comes depends on the machine.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.browser.chromium import PROGRAM
 from tests.programs import found
 from tests.storm.agents import session_id
-from tests.storm.checker import Expected, Ledger, Record, Row, Subscriber, check_with, unexplained
+from tests.storm.checker import Expected, Ledger, Record, Row, Subscriber, check_with, unexplained, unsent
+from tests.storm.collector import exported
 from tests.storm.faults import Faults
 from tests.storm.publishers import published
 from tests.storm.readers import Reader, Received, position, received
@@ -50,6 +53,7 @@ class Storm:
         self.users = Users(self.world, seed)
         self.ledger = Ledger()
         self._raw = self.world.records / "events.jsonl"
+        self._spans = self.world.records / "spans.jsonl"
         self._read_to = 0
         followed = session_id(FOLLOWED)
         self._filters: dict[str, tuple[str, dict[str, list[str]], float]] = {
@@ -83,13 +87,15 @@ class Storm:
             world.close()
 
     def _names(self) -> list[str]:
-        return [*(f"publisher-{index}" for index in range(PUBLISHERS)), *self._filters]
+        return [*(f"publisher-{index}" for index in range(PUBLISHERS)), *self._filters, "collector"]
 
     def _launch(self) -> None:
         world = self.world
         cuts = [f"{world.cut_socket}={world.socket}", f"{world.cut_port}={world.port}"]
         world.launch("cutter", "cutter", str(self.seed), str(world.records / "cuts"), *cuts)
         world.until("the cutter listens", world.cut_socket.exists)
+        options: dict[str, Any] = {"port": world.collector_port, "record": str(self._spans), "seed": self.seed}
+        world.launch("collector", "collector", json.dumps(options))
         doors = {
             "socket": ("socket", str(world.socket)),
             "cut": ("socket", str(world.cut_socket)),
@@ -144,6 +150,7 @@ class Storm:
             for name in self._filters:
                 world.until(f"{name} has everything up to {latest}", partial(self._has, name, latest))
             world.until("everything is indexed", lambda: self._is_indexed(latest))  # noqa: B023
+            world.until("everything is exported", lambda: world.ask("stats")["telemetry"]["behind"] == 0)
             stored, rows = self._stored(), self._rows()
             if world.ask("stats")["journal"]["latest"] == latest:  # else a stream was closed meanwhile
                 break
@@ -167,6 +174,8 @@ class Storm:
             searches=users.searches,
             rows=rows,
             gaps=recorder.gaps,
+            spans=exported(self._spans),
+            unsent=[*unsent(world.log.read_bytes())],
             wrong=[*world.wrong, *self._logged()],
         )
         return check_with(record, self.ledger)
@@ -264,6 +273,8 @@ class Storm:
     def summary(self, found: list[str]) -> str:
         counts = self.world.counts
         cuts = self.world.records / "cuts"
+        counts["spans"] = sum(1 for _ in exported(self._spans))
+        counts["deletions before spans were sent"] = len([*unsent(self.world.log.read_bytes())])
         counts["connections cut"] = cuts.stat().st_size if cuts.exists() else 0
         if not self.world.can_fill:
             counts["full disks"] = 0

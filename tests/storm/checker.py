@@ -16,9 +16,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tests.storm.agents import session_number, word
+from tests.storm.collector import Exported
 from tests.storm.readers import Received
+from tooltap.daemon.telemetry.sender import DELETED
 
-__all__ = ["Answering", "Export", "Expected", "Ledger", "Record", "Row", "Search", "Subscriber", "check", "unexplained"]
+__all__ = [
+    "Answering",
+    "Expected",
+    "Export",
+    "Ledger",
+    "Record",
+    "Row",
+    "Search",
+    "Subscriber",
+    "check",
+    "unexplained",
+    "unsent",
+]
 
 OF_DISPATCHES = {"answer", "answer-delivered", "answer-failed"}
 """Notices about an answer, which are about an earlier line."""
@@ -99,6 +113,10 @@ class Record:
     rows: list[Row] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """Gaps that the subscriber of `lines` got."""
+    spans: Iterable[Exported] = ()
+    """What the collector has taken."""
+    unsent: list[tuple[int, int]] = field(default_factory=list)
+    """From and to: events of which the daemons have said that retention deleted them before their spans were sent."""
     wrong: list[str] = field(default_factory=list)
     """What actors have found themselves."""
 
@@ -119,6 +137,43 @@ class _Event(msgspec.Struct, rename="camel"):
     permission_id: str = ""
     outcome: str = ""
     data: Any = None
+    ts: int = 0
+    turn: str = ""
+    state: str = ""
+    call_id: str = ""
+    status: str = ""
+    scope: str = ""
+    beside: str | None = None
+    replaces: str = ""
+
+
+class Version(NamedTuple):
+    """What a span says of a turn, a call or a request."""
+
+    operation: str
+    session: str
+    about: str
+    """As in `Exported`."""
+    began: int | None
+    """None: not compared."""
+    ended: int
+    failed: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.operation} {self.about} of {self.session}, which ended at {self.ended}"
+
+
+@dataclass
+class Spanned:
+    """A turn, a call or a request, of which a span is to be sent."""
+
+    session: str
+    opened: str = ""
+    """Id of the event with which it began."""
+    began: int | None = None
+    versions: list[tuple[int, Version]] = field(default_factory=list)
+    """`seq` of each event that ended or corrected it, and what it was then."""
 
 
 @dataclass
@@ -159,6 +214,8 @@ class Ledger:
         self._ids: dict[str, int] = {}
         self._read_again: set[str] = set()
         """Streams of such events."""
+        self.spanned: list[Spanned] = []
+        self._spanned: dict[tuple[str, ...], Spanned] = {}
         self._decode = msgspec.json.Decoder(_Event).decode
 
     def add(self, raw: bytes) -> None:
@@ -171,6 +228,8 @@ class Ledger:
         self.crc.append(zlib.crc32(raw))
         self.kind.append(self.kinds.setdefault(one.kind, len(self.kinds)))
         self.session.append(self.sessions.setdefault(one.session, len(self.sessions)))
+        if not one.replay:
+            self._span(one)
         tally = self.tallies.setdefault(one.session, Tally())
         if (earlier := self._ids.get(one.id)) is not None:
             self.again.append((earlier, one.seq, one.id))
@@ -201,6 +260,39 @@ class Ledger:
             tally.lines.update(range(one.line - one.data["lines"] + 1, one.line))
         elif one.kind == "unparsed" or one.code in ("parser-reset", "lost"):
             self.wrong.append(f"event {one.seq}: line {one.line} of {one.stream} is {one.kind} {one.code}")
+
+    def _span(self, one: _Event) -> None:
+        """Note what begins or ends with an event, of what spans are made of."""
+        match one.kind:
+            case "turn" if one.state == "started":
+                self._begin(one, "turn", one.stream, one.turn)
+            case "turn":
+                self._end(one, ("turn", one.stream, one.turn), "invoke_agent", one.state, one.state == "failed")
+            case "tool-call":
+                self._begin(one, "call", one.stream, one.call_id)
+            case "tool-result":
+                key = ("call", one.stream, one.call_id)
+                self._end(one, key, "execute_tool", one.call_id, one.status == "failed")
+            case "usage" if one.scope == "step" and one.beside is None:
+                request = self._spanned.get(("chat", one.replaces or one.id)) or self._new(one)
+                self._spanned["chat", one.id] = request
+                self._end(one, ("chat", one.id), "chat", f"{one.input_tokens}/{one.output_tokens}", failed=False)
+
+    def _new(self, one: _Event) -> Spanned:
+        self.spanned.append(Spanned(one.session, one.id))
+        return self.spanned[-1]
+
+    def _begin(self, one: _Event, *key: str) -> None:
+        known = self._spanned.get(key)
+        if known is None or known.opened != one.id:
+            self._spanned[key] = self._new(one)
+            self._spanned[key].began = one.ts
+
+    def _end(self, one: _Event, key: tuple[str, ...], operation: str, about: str, failed: bool) -> None:
+        known = self._spanned.get(key)
+        if known is None:
+            known = self._spanned[key] = self._new(one)
+        known.versions.append((one.seq, Version(operation, one.session, about, known.began, one.ts, failed)))
 
     def _word(self, one: _Event, tally: Tally) -> None:
         try:
@@ -245,6 +337,7 @@ def check_with(record: Record, ledger: Ledger) -> list[str]:
         "export": _exports(record, ledger),
         "search": _searches(record, ledger),
         "figure": _figures(record, ledger),
+        "span": _spans(record, ledger),
     }
     found = []
     for name, sentences in parts.items():
@@ -441,6 +534,63 @@ def _figures(record: Record, ledger: Ledger) -> Iterator[str]:
                 yield f"{row.session} has {counted} {name}, and {listed} are listed"
         if tally.cost is not None and (row.cost is None or abs(row.cost - tally.cost) > 1e-9):
             yield f"{row.session} cost {tally.cost}, and {row.cost} is listed"
+
+
+def _spans(record: Record, ledger: Ledger) -> Iterator[str]:
+    """Each turn, call and request has its span, the same one each time, inside of what it was in, or was deleted before
+    its span could be sent, as the daemon says."""
+    taken: dict[tuple[str, str], dict[Version, int]] = {}
+    """Trace and id of each span -> what it was, and the checksum of that."""
+    inside: dict[tuple[str, str], str] = {}
+    """Trace and id of what has spans inside -> its session."""
+    starts = {version for one in ledger.spanned for _, version in one.versions if version.began is not None}
+    for one in record.spans:
+        version = Version(one.operation, one.session, one.about, one.began, one.ended, one.failed)
+        version = version if version in starts else version._replace(began=None)
+        if one.parent:
+            inside[one.trace, one.parent] = one.session
+        versions = taken.setdefault((one.trace, one.id), {})
+        if versions.setdefault(version, one.checksum) != one.checksum:
+            yield f"{version.name}: its span {one.id} came again, and is another one"
+    counts = Counter(version for versions in taken.values() for version in versions)
+    possible: dict[Version, list[Spanned]] = {}
+    promised: dict[Version, list[int]] = {}
+    unknown = Counter[str]()
+    """Session -> turns and calls whose spans need not have come."""
+    for spanned in ledger.spanned:
+        for version in {version for _, version in spanned.versions}:
+            possible.setdefault(version, []).append(spanned)
+        if spanned.versions and not _within(spanned.versions[-1][0], record.unsent):
+            seq, last = spanned.versions[-1]
+            promised.setdefault(last, []).append(seq)
+        else:
+            unknown[spanned.session] += 1
+    for version, seqs in promised.items():
+        if counts[version] < len(seqs):
+            what = f"{counts[version]} spans for {len(seqs)} of them" if len(seqs) > 1 else "its span was not sent"
+            yield f"{version.name}: {what} (event {seqs[-1]} of {record.latest})"
+    if record.gaps:  # what the recorder has missed is not known
+        return
+    for version, count in counts.items():
+        known = len(possible.get(version, ()))
+        if count > known:
+            yield f"{version.name}: {count} spans, and {known} of them in the journal"
+    for (_, span), versions in taken.items():
+        of_one = possible.get(next(iter(versions)), [])
+        if of_one and not any(versions.keys() <= {version for _, version in one.versions} for one in of_one):
+            yield f"span {span} is of several things: {', '.join(one.name for one in versions)}"
+    missing = Counter(session for link, session in inside.items() if link not in taken)
+    for session, count in missing.items():
+        if count > unknown[session]:
+            yield f"{session} has spans inside of {count} others that did not come; {unknown[session]} may be missing"
+
+
+def unsent(log: bytes) -> Iterator[tuple[int, int]]:
+    """Events of which daemons have logged that retention deleted them before their spans were sent."""
+    for line in log.splitlines():
+        if DELETED.encode() in line:
+            entry = json.loads(line)
+            yield entry["first"], entry["last"]
 
 
 def unexplained(log: bytes) -> Iterator[str]:

@@ -11,17 +11,24 @@ from typing import Any
 
 import pytest
 
+from tests.daemon.events import commit, event
+from tests.daemon.export.collector import collecting, spans_in
 from tests.daemon.running import running
+from tests.daemon.web.browsing import until
 from tests.storm.agents import CALL_EVERY, line, session_id, word
-from tests.storm.checker import Answering, Expected, Export, Record, Row, Search, Subscriber, check, unexplained
+from tests.storm.checker import Answering, Expected, Export, Record, Row, Search, Subscriber, check, unexplained, unsent
+from tests.storm.collector import Collector, Exported, exported, exported_of
 from tests.storm.publishers import Published, published
 from tests.storm.readers import Reader, Received, position, received
 from tooltap.daemon.journal.sqlite.writer import Writer
 from tooltap.daemon.sessions.repetitions import Compared
+from tooltap.daemon.telemetry.sender import DELETED
 from tooltap.normalizers.core.items import Produced
+from tooltap.protocol.events import Turn
 
 SESSIONS = {1: 45, 2: 60}
 """Session -> lines."""
+CALL = "toolu_1_20"
 ASKING = "storm-asks-1"
 RESPONSE: dict[str, Any] = {
     "kind": "permission-response",
@@ -41,7 +48,7 @@ def true(tmp_path_factory: pytest.TempPathFactory) -> Record:
 
 
 def recorded(folder: Path) -> Record:
-    with running(folder) as daemon:
+    with collecting() as (url, sent), running(folder, otlp={"url": url, "metrics_interval": 0}) as daemon:
         for number, total in SESSIONS.items():
             with daemon.connect() as wire:
                 wire.send("ingest", stream=f"p{number}", framing="tapped", dialect="claude-stream")
@@ -49,6 +56,7 @@ def recorded(folder: Path) -> Record:
                 wire.send("end")
                 wire.until("done")
         daemon.until_indexed()
+        until(lambda: daemon.stats()["telemetry"]["behind"] == 0, "the spans")
         with daemon.connect() as wire:
             wire.send("subscribe", after="start", follow=False)
             lines = [one.rstrip(b"\n") for one in wire.lines() if one.startswith(b'{"seq"')]
@@ -82,6 +90,7 @@ def recorded(folder: Path) -> Record:
         exports=[Export("html", 1, 0, " ".join(word(1, at) for at in range(1, 46)) + "</html>", False)],
         searches=[Search(1, 5, hits, True)],
         rows=rows,
+        spans=[exported_of(one) for request in sent for one in spans_in(request.body)],
     )
 
 
@@ -261,8 +270,53 @@ def cost_more(record: Record) -> None:
     record.rows[0] = record.rows[0]._replace(cost=(record.rows[0].cost or 0) + 0.01)
 
 
+def lose_span(record: Record) -> None:
+    record.spans = [one for one in record.spans if one.about != CALL]
+
+
+def lose_turn(record: Record) -> None:
+    record.spans = [one for one in record.spans if one.parent]
+
+
+def change_span(record: Record) -> None:
+    record.spans = [*record.spans, _call(record)._replace(checksum=0)]
+
+
+def name_span_anew(record: Record) -> None:
+    record.spans = [*record.spans, _call(record)._replace(id="0123456789abcdef")]
+
+
+def invent_span(record: Record) -> None:
+    record.spans = [*record.spans, _call(record)._replace(id="0123456789abcdef", about="toolu_1_21")]
+
+
+def end_later(record: Record) -> None:
+    record.spans = [one._replace(ended=one.ended + 1) if one.about == CALL else one for one in record.spans]
+
+
+def begin_earlier(record: Record) -> None:
+    record.spans = [one._replace(began=one.began - 1) if one.about == CALL else one for one in record.spans]
+
+
+def fail_call(record: Record) -> None:
+    record.spans = [one._replace(failed=True) if one.about == CALL else one for one in record.spans]
+
+
+def share_id(record: Record) -> None:
+    record.spans = [one._replace(id=_call(record).id) if one.about == "toolu_1_40" else one for one in record.spans]
+
+
+def move_span(record: Record) -> None:
+    """A call is in a turn that nobody has sent."""
+    record.spans = [one._replace(parent="0123456789abcdef") if one.about == CALL else one for one in record.spans]
+
+
 def note(record: Record) -> None:
     record.wrong.append("the daemon ended with 70")
+
+
+def _call(record: Record) -> Exported:
+    return next(one for one in record.spans if one.about == CALL)
 
 
 def _seq(record: Record, part: bytes) -> int:
@@ -308,6 +362,16 @@ FALSE: dict[Callable[[Record], None], str] = {
     count_tokens: "input_tokens, and",
     count_output: "output_tokens, and",
     cost_more: "is listed",
+    lose_span: f"{CALL} of {session_id(1)}, which ended at",
+    lose_turn: "its span was not sent",
+    change_span: "came again, and is another one",
+    name_span_anew: "2 spans, and 1 of them in the journal",
+    invent_span: "1 spans, and 0 of them in the journal",
+    end_later: "1 spans, and 0 of them in the journal",
+    begin_earlier: "1 spans, and 0 of them in the journal",
+    fail_call: "1 spans, and 0 of them in the journal",
+    share_id: "is of several things",
+    move_span: "has spans inside of 1 others that did not come",
     note: "the daemon ended with 70",
 }
 
@@ -373,6 +437,67 @@ def test_events_in_a_gap_are_not_missed(true: Record) -> None:
     record.subscribers[0].received.gaps.append((5, 9))
     record.searches.clear()
     assert check(record) == []
+
+
+def test_spans_may_be_missing_of_what_was_deleted_before_they_were_sent(true: Record) -> None:
+    record = copy.deepcopy(true)
+    record.spans = []
+    assert [one for one in check(record) if one.startswith("span")] != []
+    record.unsent.append((1, record.latest))
+    assert check(record) == []
+
+
+def test_turn_may_be_missing_of_which_a_call_was_sent(true: Record) -> None:
+    record = copy.deepcopy(true)
+    lose_turn(record)
+    ends = [json.loads(one)["seq"] for one in record.lines if b'"state":"completed"' in one]
+    record.unsent += [(seq, seq) for seq in ends]
+    assert check(record) == []
+
+
+def test_span_that_comes_again_unchanged_is_no_difference(true: Record) -> None:
+    record = copy.deepcopy(true)
+    record.spans = [*record.spans, *record.spans]
+    assert check(record) == []
+
+
+def test_a_call_that_is_corrected_may_have_two_spans_of_one_id(true: Record) -> None:
+    record = copy.deepcopy(true)
+    line = next(json.loads(one) for one in record.lines if b'"kind":"tool-result"' in one)
+    corrected = line | {"seq": record.latest + 1, "id": f"{line['id']}9", "ts": line["ts"] + 5}
+    record.lines = [*record.lines, json.dumps(corrected, separators=(",", ":")).encode()]
+    record.latest += 1
+    not_sent = f"span: execute_tool {CALL} of {session_id(1)}, which ended at {corrected['ts']}: its span was not sent"
+    assert [one for one in check(record) if one.startswith(not_sent)] != []
+    record.spans = [*record.spans, _call(record)._replace(ended=corrected["ts"], checksum=0)]
+    assert [one for one in check(record) if one.startswith("span")] == []
+
+
+def test_a_log_says_what_was_deleted_before_its_spans_were_sent() -> None:
+    entries: list[dict[str, Any]] = [
+        {"area": "telemetry", "level": "warning", "event": DELETED, "first": 5, "last": 8},
+        {"area": "telemetry", "level": "info", "event": "spans are sent again"},
+    ]
+    assert [*unsent(b"\n".join(json.dumps(one).encode() for one in entries))] == [(5, 8)]
+
+
+def test_a_collector_has_written_down_what_it_says_to_have_taken(tmp_path: Path) -> None:
+    record = tmp_path / "spans.jsonl"
+    with collecting() as (url, sent), running(tmp_path, otlp={"url": url, "metrics_interval": 0}) as daemon:
+        daemon.commit(commit(event(Turn, state="completed", ts=5)))
+        until(lambda: bool(sent), "the request")
+    spans = [exported_of(one) for one in spans_in(sent[0].body)]
+    collector = Collector(0, str(record), 1)
+    collector._away_until = 0
+    written = []
+    for _ in range(60):
+        before = len([*exported(record)])
+        written.append((collector.take(sent[0].body), len([*exported(record)]) - before))
+    record.write_bytes(record.read_bytes() + b'["torn')
+    Collector(0, str(record), 1)
+
+    assert set(written) == {(200, 1), (0, 0), (0, 1), (503, 0)}
+    assert set(exported(record)) == set(spans)
 
 
 def test_a_deleted_session_may_be_read_again(true: Record) -> None:

@@ -39,7 +39,7 @@ class World:
             one.mkdir(mode=0o700)
         self.can_fill = _mount(self.disk)
         self.socket, self.cut_socket = folder / "s.sock", folder / "cut.sock"
-        self.port, self.cut_port = _free_ports(seed)
+        self.port, self.cut_port, self.collector_port = _free_ports(seed)
         self.token = self.disk / "web-token"
         self.journal = self.disk / "journal.db"
         self.ahead = folder / "ahead"
@@ -67,7 +67,8 @@ class World:
             f"retention_bytes = {JOURNAL_BYTES}\nretention_days = 0\nretention_interval = 2.0\ndrain_interval = 1.0\n"
             f'socket = "{self.socket}"\njournal = "sqlite:{self.journal}"\n'
             f'[follow]\nagents = ["claude"]\nbackfill = "all"\njobs = 1\n'
-            f'[web]\nenabled = true\nlisten = "127.0.0.1:{self.port}"\ntoken_file = "{self.token}"\n',
+            f'[web]\nenabled = true\nlisten = "127.0.0.1:{self.port}"\ntoken_file = "{self.token}"\n'
+            f'[otlp]\nurl = "http://127.0.0.1:{self.collector_port}"\nmetrics_interval = 5.0\n',
         )
         self.environment = {
             **{
@@ -243,14 +244,14 @@ def _mount(folder: Path) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def _free_ports(seed: int) -> tuple[int, int]:
-    """Two ports that no connection gets by chance while the daemon is away."""
+def _free_ports(seed: int) -> tuple[int, int, int]:
+    """Ports that no connection gets by chance while the daemon is away."""
     import socket
 
     found: list[int] = []
     numbers = random.Random(f"{seed} {os.getpid()}")
-    while len(found) < 2:
+    while len(found) < 3:
         port = numbers.randrange(20_000, 30_000)
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
             found.append(port)
-    return found[0], found[1]
+    return found[0], found[1], found[2]
