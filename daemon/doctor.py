@@ -785,7 +785,7 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
                 yield problem("sessions", f"cannot read {error.filename}: {error.strerror}", advice)
             if root.place.database is None:
                 yield from _unreadable(root, files)
-            if files or not troubles:
+            if files or not (troubles or root.place.names):
                 is_unread = bool(files) and not is_followed
                 what = f"{agent} has {_counted(root, files)} in {root.path}"
                 yield fine("sessions", what, f"{_to_follow(agent, statistics)} publishes them." if is_unread else None)
@@ -858,7 +858,7 @@ def _unread(agent: str, found: list[Root]) -> Iterator[Finding]:
     unread: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for root in found:
         others = (os.path.realpath(os.path.join(root.home, one)) for one in root.place.unread)
-        for folder in (root.path, *others):
+        for folder in () if root.place.names else (root.path, *others):
             beside = root.place.beside if folder == root.path else None
             for path in islice(_data_in(folder, beside), MAX_FILES):
                 if not any(path.startswith(f"{one.path}/") and one.match(path) for one in found):

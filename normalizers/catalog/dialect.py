@@ -113,6 +113,11 @@ class Store(NamedTuple):
     key in its JSON object)."""
     listed: FolderList | None = None
     """The list of further folders that hold `below`."""
+    names: tuple[str, ...] = ()
+    """Names of the session files in `below`, where that is a folder of the user's: nothing else in it is looked at."""
+    in_projects: bool = False
+    """Whether there may be such files in every project: `home` is one, and the folders in which any agent had sessions,
+    and their repositories. Such a store has `names`."""
     subagents: tuple[str, ...] = ()
     """Paths of the file that a subagent may have, relative to the folder of the session's file, with `{session}` for
     the name of that file without extension, and `{agent}`. What the session's file repeats of such a subagent is left

@@ -37,6 +37,7 @@ from anyio.lowlevel import checkpoint
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.journal.interface import FilePosition, Journal, JournalError, StreamInfo
 from tooltap.daemon.sessions.joining import is_file
+from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.taps.follow.backfill_worker import Portion, Request
@@ -55,7 +56,17 @@ from tooltap.daemon.taps.follow.file import (
 )
 from tooltap.daemon.taps.follow.pool import BrokenPoolError, Pool
 from tooltap.daemon.taps.follow.settings import Follow
-from tooltap.daemon.taps.follow.stores import ROW_BYTES, Found, ReplacedError, Root, as_text, root_lists, roots
+from tooltap.daemon.taps.follow.stores import (
+    ROW_BYTES,
+    Found,
+    ReplacedError,
+    Root,
+    Roots,
+    as_text,
+    project_roots,
+    root_lists,
+    roots,
+)
 from tooltap.daemon.taps.follow.watch import Listed, Watcher
 from tooltap.daemon.taps.stream_ids import real_path_id
 from tooltap.normalizers.stream.reset import place_of
@@ -72,6 +83,10 @@ UNREADABLE_LISTED = 100
 """Most files that cannot be read in the statistics."""
 RESCAN = 60.0
 """Seconds between scans of the folders for changes that the file system did not report."""
+PROJECTS = 0.5
+"""Seconds between two looks for new folders in which sessions are."""
+SESSIONS = 1_000
+"""Most sessions that are looked at each time, those of which the latest events are."""
 NOT_YET = 0.2
 """Seconds after which a file is retried whose stream another publisher sends."""
 RETRY = 5.0
@@ -120,6 +135,7 @@ class Follower:
         self._journal = journal
         self._roots = roots(follow.followed, environment, follow.folders)
         self._lists = root_lists(follow.followed, environment, follow.projects)
+        self._projects = project_roots(follow.followed, follow.projects)
         self._oldest = self._setting.started - follow.backfill_seconds * 1000
         """Limit of the backfill, in ms since the epoch: an older file that is not in the journal is ignored until it
         changes."""
@@ -160,6 +176,8 @@ class Follower:
             await self._load_positions()
             known.set()
             async with anyio.create_task_group() as self._tasks:
+                if self._projects:
+                    self._tasks.start_soon(self._look_for_projects)
                 while True:
                     await self._work()
                     await self._wait()
@@ -181,6 +199,32 @@ class Follower:
                 self._are_nameless = self._are_nameless or path is None
                 self._read_to.setdefault(name, (read_to(info, stores[info.asked_dialect]), info.last_t))
         _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
+
+    async def _look_for_projects(self) -> None:
+        """Keep up to date in which folders sessions of this machine were."""
+        folders: dict[str, None] = {}
+        seen, read = 0, -1
+        while True:
+            latest = self._journal.latest
+            if latest != read:
+                wanted = SessionFilter(changed_after=seen)
+                try:
+                    rows = await self._journal.sessions(limit=SESSIONS, order="time", wanted=wanted)
+                except JournalError as error:
+                    _log.warning("no projects can be found yet", reason=str(error))
+                    await anyio.sleep(RETRY)
+                    continue
+                for row in reversed(rows):
+                    if (folder := row.get("cwd")) and os.path.isabs(folder) and not row.get("host"):
+                        folders.pop(folder, None)
+                        folders[folder] = None
+                    seen = max(seen, row["lastSeq"])
+                read = latest
+                for excess in list(folders)[: -self._follow.projects or None]:
+                    del folders[excess]
+                for one in self._projects:
+                    one.folders = tuple(reversed(folders))
+            await anyio.sleep(PROJECTS)
 
     async def _forget(self) -> None:
         """Forget all files: they will be reported again, and resumed at their positions in the journal."""
@@ -285,7 +329,8 @@ class Follower:
             self._loop.call_soon_threadsafe(self._note_listed, folder, listed)
 
         follow = self._follow
-        return Watcher(self._roots, self._lists, follow.polling, RESCAN, follow.watches, found, trouble, note)
+        lists: list[Roots] = [*self._lists, *self._projects]
+        return Watcher(self._roots, lists, follow.polling, RESCAN, follow.watches, found, trouble, note)
 
     def _note_listed(self, folder: str, listed: Listed | None) -> None:
         if listed is None:

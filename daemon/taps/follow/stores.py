@@ -83,6 +83,20 @@ class Found(NamedTuple):
         return self.mtime // 1_000_000
 
 
+class Roots(Protocol):
+    """Folders that change while they are followed."""
+
+    path: str
+    """The file that names them; empty: none."""
+
+    @property
+    def state(self) -> object:
+        """A value that differs after each change; None: nothing is known, and all stays as it is."""
+
+    def read(self) -> tuple[list[Root], int]:
+        """Return the folders to follow, and how many there are. Raises `OSError`."""
+
+
 class Reader(Protocol):
     """Reads the sessions of a store. All methods raise `OSError`."""
 
@@ -355,19 +369,18 @@ def roots(
     return list(found.values())
 
 
-@dataclass(frozen=True)
 class RootList:
     """A file in which an agent lists further folders of a store (`FolderList`)."""
 
-    agent: str
-    place: Store
-    path: str
-    most: int
-    """Most folders that are followed of it."""
+    def __init__(self, agent: str, place: Store, path: str, most: int) -> None:
+        """`most`: folders that are followed of it."""
+        self.path = path
+        self._agent = agent
+        self._place = place
+        self._most = most
 
     @property
     def state(self) -> object:
-        """A value that differs after each change; None if there is no file."""
         try:
             status = os.stat(self.path)
         except OSError:
@@ -380,20 +393,58 @@ class RootList:
         data, _ = read_head(self.path, LIST_BYTES + 1)
         if len(data) > LIST_BYTES:
             raise OSError(errno.EFBIG, f"a list of projects has at most {LIST_BYTES // 2**20} MiB", self.path)
-        layout = self.place.listed
+        layout = self._place.listed
         assert layout is not None
         try:
             listed = orjson.loads(data)[layout.array]
             if not isinstance(listed, list):
                 raise TypeError
             named = list(dict.fromkeys(filter(None, (_folder_of(one, layout) for one in listed))))
-            found = [self._root(home) for home in named[: self.most]]
+            found = [self._root(home) for home in named[: self._most]]
         except (LookupError, TypeError, ValueError):
             raise OSError(errno.EINVAL, "not a list of projects of a known form", self.path) from None
         return found, len(named)
 
     def _root(self, home: str) -> Root:
-        return Root(self.agent, self.place, os.path.realpath(os.path.join(home, self.place.below)), home)
+        return Root(self._agent, self._place, os.path.realpath(os.path.join(home, self._place.below)), home)
+
+
+class ProjectRoots:
+    """The folders in which sessions were, and their repositories, as roots of a store that may be in each
+    (`Store.in_projects`)."""
+
+    def __init__(self, agent: str, place: Store, most: int) -> None:
+        self.path = ""
+        self.folders: tuple[str, ...] = ()
+        """The folders, those in which sessions were last first."""
+        self._agent = agent
+        self._place = place
+        self._most = most
+
+    @property
+    def state(self) -> object:
+        return self.folders or None
+
+    def read(self) -> tuple[list[Root], int]:
+        """Return the first folders, and how many they are."""
+        found: dict[str, None] = {}
+        for folder in self.folders:
+            found |= dict.fromkeys(one for one in (folder, _repository_of(folder)) if one is not None)
+        roots = [
+            Root(self._agent, self._place, os.path.realpath(one), one) for one in itertools.islice(found, self._most)
+        ]
+        return list(dict.fromkeys(roots)), len(set(roots))
+
+
+def _repository_of(folder: str) -> str | None:
+    """Return the folder above that has a repository, or a worktree of one."""
+    above = map(str, Path(folder).parents)
+    return next((one for one in (folder, *above) if os.path.lexists(os.path.join(one, ".git"))), None)
+
+
+def project_roots(names: Iterable[str], most: int) -> list[ProjectRoots]:
+    """Return the roots of these agents that may be in every project. `most`: folders to look at."""
+    return [ProjectRoots(name, place, most) for name in names for place in stores()[name] if place.in_projects]
 
 
 def _folder_of(project: object, layout: FolderList) -> str | None:
@@ -427,6 +478,9 @@ def scan(
     """List the session files in `folder` and below, also behind one link of the user's own. `watch` is called with each
     folder before it is listed, and with what a link leads to, even if nothing is there: with its path, and the name
     that changes of it have."""
+    if root.place.names:
+        yield from _scan_names(root, trouble)
+        return
     folders = [(folder, os.path.realpath(folder) != folder)]
     while folders:
         place, is_linked = folders.pop()
@@ -450,6 +504,22 @@ def scan(
                     except OSError as error:  # the others are listed
                         trouble(error)
         except FileNotFoundError:
+            continue
+        except OSError as error:
+            trouble(error)
+
+
+def _scan_names(root: Root, trouble: Callable[[OSError], None]) -> Iterator[Found]:
+    """List the files that have the names of the store. The folder may be everybody's, as `/tmp` is: a file of another
+    user is none."""
+    for name in root.place.names:
+        path = os.path.join(root.path, name)
+        try:
+            status = os.stat(path)
+            is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+            if is_own and (not os.path.islink(path) or _leads_elsewhere(root, path)):
+                yield _look(root, path)
+        except FileNotFoundError:  # it has just been deleted
             continue
         except OSError as error:
             trouble(error)

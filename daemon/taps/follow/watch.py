@@ -29,7 +29,7 @@ from typing import NamedTuple
 from tooltap.daemon.system.logs import faults
 from tooltap.daemon.taps.follow.mounts import Mount, concerning, is_below, read_mounts, remote_type
 from tooltap.daemon.taps.follow.notify import Notifier, notifier
-from tooltap.daemon.taps.follow.stores import Database, Found, Root, RootList, look_at, scan
+from tooltap.daemon.taps.follow.stores import Database, Found, Root, Roots, look_at, scan
 from tooltap.normalizers.stream.reset import place_of
 
 PERIOD = 1.0
@@ -59,7 +59,7 @@ class _Place:
     identity: tuple[int, int] | None = None
     """Device and inode of the folder that was listed; None if it was absent."""
     state: object = None
-    """State of the database when it was listed."""
+    """State of the database, or of the files with names that are known, when it was listed."""
     due: float = -math.inf
     """Monotonic time of the next listing."""
     active: float = -math.inf
@@ -88,9 +88,9 @@ class _Place:
 
 @dataclass(slots=True)
 class _List:
-    """A list of roots, and its state (`RootList.state`) when it was read, and when it could not be read."""
+    """A list of roots, and its state (`Roots.state`) when it was read, and when it could not be read."""
 
-    roots: RootList
+    roots: Roots
     named: set[Root] = field(default_factory=set)
     """The roots that are watched because the list names them."""
     read: object = None
@@ -118,7 +118,7 @@ class Watcher:
     def __init__(
         self,
         roots: Iterable[Root],
-        lists: Iterable[RootList],
+        lists: Iterable[Roots],
         polling: bool,
         rescan: float,
         most: int,
@@ -201,6 +201,8 @@ class Watcher:
             place.identity = identity
         if isinstance(root.reader, Database):
             self._look_at_database(place, root.reader, is_other)
+        elif root.place.names:
+            self._look_at_names(place)
         elif is_other or time.monotonic() >= place.due:
             self._list(place)
 
@@ -305,6 +307,12 @@ class Watcher:
             if "no such table" not in str(trouble):  # a new one may have none yet
                 self._trouble(trouble)
         place.due = begun + (RETRY if troubles else max(self._rescan, (time.monotonic() - begun) / RESCAN_SHARE))
+
+    def _look_at_names(self, place: _Place) -> None:
+        found = list(scan(place.root, place.root.path, self._trouble))
+        if found != place.state:
+            place.state = found
+            self._found(place.root, found)
 
     def _look_at(self, place: _Place, paths: Iterable[str]) -> None:
         """Report what changes at these paths concern."""

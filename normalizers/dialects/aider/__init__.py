@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tooltap.normalizers.catalog.dialect import Agent, Dialect
+from tooltap.normalizers.catalog.dialect import Agent, Dialect, Store
 
 START = re.compile(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 """The line with which Aider begins a session."""
@@ -18,7 +18,7 @@ DIALECTS = (
         recognises=lambda line: False,
         recognises_text=lambda line: START.fullmatch(line.rstrip()) is not None,
         reads="Aider's `.aider.chat.history.md`",
-        tapped_with="`tooltap ingest FILE`",
+        tapped_with="`tooltap serve --follow aider`, `tooltap ingest FILE`",
         arrives="streams text",
         omits="reasoning, permission requests, tokens, cost; what the model saw of an edit, the folder, what "
         "commands printed, all times but that of a session's start, and its zone, which is taken for UTC",
@@ -26,4 +26,21 @@ DIALECTS = (
     ),
 )
 
-AGENTS = (Agent("aider", (), None),)
+NAME = ".aider.chat.history.md"
+
+AGENTS = (
+    Agent(
+        "aider",
+        (),
+        None,
+        store=Store(
+            "aider-history",
+            variable="",
+            home="",
+            below="",
+            files=re.compile(re.escape(NAME)),
+            names=(NAME,),
+            in_projects=True,
+        ),
+    ),
+)

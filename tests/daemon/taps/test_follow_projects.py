@@ -1,9 +1,11 @@
-"""Projects that an agent lists in a file: which folders are followed because of it, and when it changes."""
+"""Stores in projects: those of the projects that an agent lists in a file, and those of the projects in which other
+agents had sessions."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
@@ -15,9 +17,9 @@ from typing import Any
 import pytest
 
 from tests.daemon.running import TIMEOUT
-from tests.daemon.taps.following import FIXTURES, Follower
+from tests.daemon.taps.following import FIXTURES, Follower, append, prompt_line
 from tooltap.daemon.taps.follow import stores as follow_stores
-from tooltap.daemon.taps.follow.stores import Found, Root, RootList, root_lists, roots
+from tooltap.daemon.taps.follow.stores import Found, Root, RootList, project_roots, root_lists, roots, scan
 from tooltap.daemon.taps.follow.watch import Watcher
 from tooltap.normalizers.catalog.registry import stores
 
@@ -133,6 +135,70 @@ def test_stores_in_projects_are_databases() -> None:
 
     assert [place.dialect for place in listed if place.database is None] == []
     assert listed
+
+
+AIDER = (FIXTURES / "aider-history" / "aider-0.86.2" / "sessions.jsonl").read_bytes()
+HISTORY = ".aider.chat.history.md"
+
+
+def test_only_the_file_with_the_name_is_looked_at_in_a_project(tmp_path: Path) -> None:
+    for name in (HISTORY, f"below/{HISTORY}", f"{HISTORY}.bak"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(AIDER)
+    [root] = roots(["aider"], {"HOME": str(tmp_path)}, {"aider": [str(tmp_path)]})[1:]
+
+    assert [one.path for one in scan(root, root.path, print)] == [str(tmp_path / HISTORY)]
+
+
+def test_history_of_another_user_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project may be in a folder in which others can write."""
+    (tmp_path / HISTORY).write_bytes(AIDER)
+    [root] = roots(["aider"], {}, {"aider": [str(tmp_path)]})[1:]
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+
+    assert list(scan(root, root.path, print)) == []
+
+
+def test_projects_are_the_folders_of_sessions_and_their_repositories(tmp_path: Path) -> None:
+    (tmp_path / "a" / ".git").mkdir(parents=True)
+    [found] = project_roots(["claude", "aider"], 3)
+    found.folders = tuple(str(tmp_path / name) for name in ("a/src/deep", "b", "c"))
+    named, _ = found.read()
+
+    assert [root.path for root in named] == [str(tmp_path / name) for name in ("a/src/deep", "a", "b")]
+
+
+@pytest.mark.process
+def test_history_in_the_project_of_another_agent_is_followed(tmp_path: Path) -> None:
+    """The project is known by the session of another agent, which begins while the daemon runs."""
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / HISTORY).write_bytes(AIDER)
+    follower = Follower(tmp_path, agents=["claude", "aider"], backfill="all")
+    follower.environment["HOME"] = str(tmp_path / "home")
+    prompt = json.loads(prompt_line("Hello", 0)) | {"cwd": str(project / "src")}
+    with follower:
+        append(follower.session, [json.dumps(prompt).encode() + b"\n"])
+        follower.wait_stats(lambda stats: stats["following"]["agents"] == {"claude": 1, "aider": 1})
+        append(project / HISTORY, [b"\n#### One more  \n", b"\nDone.\n"])
+        follower.restart(follower.kill)
+        append(project / HISTORY, [b"\n#### The last  \n"])
+        events = follower.events_when(lambda events: "The last" in {event.get("text") for event in events})
+
+    told = [event for event in events if event["dialect"] == "aider-history"]
+    asked = [event["text"] for event in told if (event["kind"], event.get("role")) == ("message", "user")]
+    assert asked == [
+        "Greet like a cowboy",
+        "Change the wrong line",
+        '/run echo "two  words"; false',
+        "How do I run it?",
+        "A prompt of\n  two lines",
+        "/exit",
+        "Say good-bye, too",
+        "One more",
+        "The last",
+    ]
 
 
 class Watching:
