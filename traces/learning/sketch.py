@@ -30,9 +30,11 @@ MAX_ID = 200
 MAX_TEXT = 100_000
 """Code points of a text that are kept."""
 
+NAMED, NAME = "{}", "{key}"
 Step: TypeAlias = str | dict[str, str]
 Path: TypeAlias = tuple[Step, ...]
-"""Keys, `*` for each item of a list, and an object of keys and values that the object reached so far must have."""
+"""Keys, `*` for each item of a list, an object of keys and values that the object reached so far must have, and for an
+object whose keys are names: `{}` for each object in it, `{key}` for the name of each."""
 Kind: TypeAlias = Literal["call", "result", "text", "piece", "usage"]
 
 
@@ -90,11 +92,18 @@ def find(value: Any, path: Iterable[Step]) -> list[Any]:
     for step in path:
         if step == "*":
             found = [item for one in found if isinstance(one, list) for item in one]
+        elif step in (NAMED, NAME):
+            inner = [pair for one in found if isinstance(one, dict) for pair in _objects_in(one)]
+            found = [item if step == NAMED else name for name, item in inner]
         elif isinstance(step, dict):
             found = [one for one in found if isinstance(one, dict) and step.items() <= one.items()]
         else:
             found = [one[step] for one in found if isinstance(one, dict) and step in one]
     return found
+
+
+def _objects_in(node: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(name, one) for name, one in node.items() if isinstance(one, dict)]
 
 
 # -- framing ----------------------------------------------------------------------------------------------------------
@@ -182,6 +191,8 @@ _TEXTS = (
     "thought",
 )
 _INNER = ("function", "detail", "state", "tool_call")
+_NO_NAMES = frozenset((*_NAMES, *_ARGUMENTS, *_OUTPUTS, *_INNER))
+"""Keys that are not the name of a tool, whatever is below them."""
 _ROLES = {
     **dict.fromkeys(("user", "human", "prompt", "query"), "user"),
     **dict.fromkeys(("reasoning", "thinking", "thought", "think"), "reasoning"),
@@ -280,6 +291,18 @@ def _call_id(node: dict[str, Any]) -> str:
     return ""
 
 
+def _named_by_key(node: dict[str, Any], names: Iterable[str]) -> tuple[str, ...]:
+    """The first of these keys in an object that a call holds under the name of its tool, with the keys on the way:
+    of `{"tool_call": {"read": {"args": …}}}`, `tool_call`, `{}`, `args`. Else nothing."""
+    for holder, value in _objects_in(node):
+        inner = _objects_in(value)
+        if len(inner) != 1 or not _is_token(inner[0][0]) or inner[0][0] in _NO_NAMES:
+            continue
+        if found := _key_here(inner[0][1], names, object):
+            return holder, NAMED, found
+    return ()
+
+
 def _call(node: dict[str, Any], types: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """What a call consists of; empty if the object is none."""
     said = {word for value in types for word in words(value)}
@@ -292,6 +315,8 @@ def _call(node: dict[str, Any], types: Iterable[str]) -> dict[str, tuple[str, ..
         name = _key(node, ("title",), str)
     if not name and len(given) == 1 and given[0] == "command" and identity:
         name = ("type",) if isinstance(node.get("type"), str) else ()
+    if own and not name and (inside := _named_by_key(node, _ARGUMENTS)):
+        return {"id": identity, "name": (inside[0], NAME), "input": inside}
     if not name or not identity:
         return {}
     is_named_so = bool(said & {"call", "tool", "use", "function", "action"}) and bool(given or "start" in said)
@@ -302,13 +327,15 @@ def _call(node: dict[str, Any], types: Iterable[str]) -> dict[str, tuple[str, ..
 
 def _result(node: dict[str, Any], types: Iterable[str], calls: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """What a result consists of; empty if the object is none. `calls`: the ids of calls."""
+    own = _call_id(node)
     output = _key(node, _OUTPUTS)
+    if not output and own and _named_by_key(node, _ARGUMENTS):
+        output = _named_by_key(node, _OUTPUTS)
     if not output:
         return {}
     for name, value in node.items():
         if isinstance(value, str) and value in calls and words(name)[-1:] in (["id"], ["of"], ["ref"]):
             return {"id": (name,), "output": output}
-    own = _call_id(node)
     return {"id": (own,), "output": output} if own else {}
 
 

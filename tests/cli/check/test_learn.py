@@ -62,7 +62,7 @@ def total(dialect: str) -> tuple[float, float, float]:
     "dialect",
     [
         *("mini-trajectory", "openhands-json", "gptme-log", "openai-agents", "pydantic-ai", "langgraph"),
-        *("droid-stream", "vibe-json"),
+        *("droid-stream", "vibe-json", "cursor-stream"),
     ],
 )
 def test_everything_of_an_unknown_agent_is_recognised(dialect: str) -> None:
@@ -161,6 +161,32 @@ def test_id_of_a_tool_is_not_that_of_its_call() -> None:
     assert (seen.calls, seen.results) == ({"c1": "Read"}, {"c1"})
 
 
+def test_key_that_holds_a_call_is_the_name_of_its_tool() -> None:
+    lines = [
+        {"type": "tool_call", "call_id": "c1", "tool_call": {"readToolCall": {"args": {"path": "a"}}}},
+        {"type": "tool_call", "call_id": "c1", "tool_call": {"readToolCall": {"args": {}, "result": {"text": "x"}}}},
+    ]
+    seen = sketch(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+
+    assert (seen.calls, seen.results) == ({"c1": "readToolCall"}, {"c1"})
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"a": {"args": {}}, "b": {"args": {}}},
+        {"arguments": {"input": "a"}},
+        {"two words": {"args": {"path": "a"}}},
+        {"readToolCall": {"path": "a"}},
+        {"readToolCall": "args"},
+    ],
+)
+def test_other_key_is_no_name_of_a_tool(held: dict[str, Any]) -> None:
+    seen = sketch(json.dumps({"type": "progress", "call_id": "c1", "data": held}).encode() + b"\n")
+
+    assert seen.calls == {}
+
+
 def test_stream_of_pieces_is_recognised() -> None:
     seen = sketch("".join(f"data: {json.dumps(line)}\n\n" for line in AG_UI).encode())
 
@@ -237,6 +263,7 @@ def learn(name: str, recording: Path, folder: Path, monkeypatch: pytest.MonkeyPa
         ("codex-exec", 1, 1, 1),
         ("droid-stream", 1, 1, 1),
         ("vibe-json", 1, 1, 1),
+        ("cursor-stream", 1, 1, 0.75),
     ],
 )
 def test_written_dialect_keeps_the_rules_and_reads_the_same(
