@@ -98,6 +98,8 @@ class Store(NamedTuple):
     database: re.Pattern[str] | None = None
     """Pattern of the names of the SQLite databases in `below` that hold all sessions; `files` matches such a name, a
     slash and a session."""
+    within: tuple[str, ...] = ()
+    """Folders between `below` and the databases, from the top: each a name, or `*` for any."""
     beside: re.Pattern[str] | None = None
     """Pattern of the paths in `below` that hold no sessions, or are read together with one; a folder's ends with a
     slash. All other files with data should be sessions: `tooltap doctor` names those that are not read."""

@@ -54,6 +54,7 @@ from tooltap.daemon.taps.follow.file import (
     path_of,
     read_to,
 )
+from tooltap.daemon.taps.follow.mounts import is_below
 from tooltap.daemon.taps.follow.pool import BrokenPoolError, Pool
 from tooltap.daemon.taps.follow.settings import Follow
 from tooltap.daemon.taps.follow.stores import (
@@ -69,6 +70,7 @@ from tooltap.daemon.taps.follow.stores import (
 )
 from tooltap.daemon.taps.follow.watch import Listed, Watcher
 from tooltap.daemon.taps.stream_ids import real_path_id
+from tooltap.normalizers.catalog.dialect import Store
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.frames import ErrorFrame, FrameError
 from tooltap.protocol.replies import RereadResult
@@ -190,15 +192,21 @@ class Follower:
             watcher.close()
 
     async def _load_positions(self) -> None:
-        stores = {root.place.dialect: root.place for root in self._roots}
+        stores = {root.place.dialect: root.place for root in reversed(self._roots)}
         self._read_to, self._are_nameless = {}, False
         for info in await self._positions():  # newest first
             if info.asked_dialect in stores and is_file(info):
                 path = path_of(info)
                 name = info.stream if path is None else plain_path(path)
                 self._are_nameless = self._are_nameless or path is None
-                self._read_to.setdefault(name, (read_to(info, stores[info.asked_dialect]), info.last_t))
+                place = self._place_of(path, info.asked_dialect) or stores[info.asked_dialect]
+                self._read_to.setdefault(name, (read_to(info, place), info.last_t))
         _log.info("following", folders=[root.path for root in self._roots], backfill=self._follow.backfill)
+
+    def _place_of(self, path: str | None, dialect: str) -> Store | None:
+        """Return the store in which a file is, of those of a dialect; None if it is in none."""
+        own = (root for root in self._roots if root.place.dialect == dialect)
+        return next((root.place for root in own if path and is_below(path, root.path) and root.match(path)), None)
 
     async def _look_for_projects(self) -> None:
         """Keep up to date in which folders sessions of this machine were."""

@@ -327,7 +327,7 @@ class Root:
             return Files()
         reader = load(self.place.reader)()
         if self.place.database is not None:
-            return Database(self.path, self.place.database, reader)
+            return Database(self.path, self.place.within, self.place.database, reader)
         return SessionFolders(reader)
 
     def match(self, path: str) -> re.Match[str] | None:
@@ -620,8 +620,9 @@ class Database:
     session in newer tables of the agent; what follows the slash is its name in the older ones.
     """
 
-    def __init__(self, folder: str, names: re.Pattern[str], reader: DatabaseReader) -> None:
+    def __init__(self, folder: str, within: tuple[str, ...], names: re.Pattern[str], reader: DatabaseReader) -> None:
         self._folder = folder
+        self._within = within
         self._names = names
         self._reader = reader
 
@@ -654,16 +655,15 @@ class Database:
         return f"{database}/{name}" if slash else None
 
     def _paths(self) -> list[str]:
-        try:
-            names = sorted(name for name in os.listdir(self._folder) if self._names.fullmatch(name))
-        except OSError:
-            return []
-        return [os.path.join(self._folder, name) for name in names]
+        folders = [self._folder]
+        for name in self._within:
+            folders = [f"{one}/{each}" for one in folders for each in (_names_in(one) if name == "*" else (name,))]
+        return [f"{one}/{name}" for one in folders for name in _names_in(one) if self._names.fullmatch(name)]
 
     def _split(self, path: str) -> tuple[str, str]:
         """Return the path of the database, and the session's name."""
-        name, _, session = path[len(self._folder) + 1 :].partition("/")
-        return os.path.join(self._folder, name), session
+        names = path[len(self._folder) + 1 :].split("/", len(self._within) + 1)
+        return "/".join((self._folder, *names[:-1])), names[-1]
 
     def unread(self, tables: re.Pattern[str]) -> dict[tuple[str, str], int]:
         """Return (path of a database, table) -> number of rows, for tables whose names do not match. A database that
@@ -722,6 +722,14 @@ class Database:
                     if size >= limit:
                         break
         return Chunk(b"".join(lines), Position(position.offset + len(lines), taken=taken), at or changed)
+
+
+def _names_in(folder: str) -> list[str]:
+    """Return the names in a folder, sorted; none if it cannot be listed."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def _changed(path: str) -> int:

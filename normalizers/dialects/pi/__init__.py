@@ -88,12 +88,12 @@ DIALECTS = (
         "pi-session",
         "parser:PiSession",
         _is_pi_session,
-        reads="Pi's session files, and OpenClaw's of versions before 2026.7.2, which has a database",
+        reads="Pi's session files, OpenClaw's, and since its version 2026.7.2 its databases",
         tapped_with="`tooltap serve --follow pi`, `--follow openclaw`",
         arrives="streams blocks",
         omits="permission requests; the exit code 0",
         unproven="compaction, branches, entries of extensions, changes of the context by extensions; "
-        "everything of OpenClaw: shapes from public readers",
+        "everything of OpenClaw: shapes from its source, 2026.9, and from public readers",
     ),
 )
 
@@ -118,9 +118,23 @@ AGENTS = (
             "pi-session",
             "OPENCLAW_STATE_DIR",
             ".openclaw",
-            "agents",
-            re.compile(r"[^/]+/sessions/[^/]+\.jsonl"),
-            beside=re.compile(r"[^/]+/sessions/sessions\.json|[^/]+/agent/[^/]+\.json"),
+            "",
+            re.compile(r"agents/[^/]+/agent/openclaw-agent\.sqlite/(?P<session>[^/]+)"),
+            reader="store:OpenClawStore",
+            database=re.compile(r"openclaw-agent\.sqlite"),
+            within=("agents", "*", "agent"),
+            beside=re.compile(r".+"),
+            tables=re.compile(r"(?!session_transcript_(?:cold_)?archives\Z).+"),
+        ),
+        older_stores=(
+            Store(
+                "pi-session",
+                "OPENCLAW_STATE_DIR",
+                ".openclaw",
+                "agents",
+                re.compile(r"[^/]+/sessions/[^/]+\.jsonl"),
+                beside=re.compile(r"[^/]+/sessions/sessions\.json|[^/]+/agent/[^/]+\.(?:json|sqlite)"),
+            ),
         ),
     ),
 )

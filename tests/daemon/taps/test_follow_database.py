@@ -122,7 +122,7 @@ class Reader(OpencodeStore):
 
 
 def database_of(agent: Agent, reader: OpencodeStore | None = None) -> Database:
-    return Database(str(agent.path.parent), re.compile(r"opencode(-\w+)?\.db"), reader or OpencodeStore())
+    return Database(str(agent.path.parent), (), re.compile(r"opencode(-\w+)?\.db"), reader or OpencodeStore())
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
