@@ -2,6 +2,7 @@
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 BIN := .venv/bin
+CLIENT := clients/typescript
 # $(call venv,FOLDER) creates a virtual environment, $(call install,FOLDER,WHAT) installs packages into it.
 ifneq ($(shell command -v uv),)
 venv = uv venv -q --python $(PYTHON) $(1)
@@ -24,13 +25,12 @@ test: .venv/.dev
 
 # Install agents from the package registry, and run them beside a daemon with a scripted model: no keys, no network.
 # AGENTS='claude codex': only these; CELLS='gateway/* run/text': of the matrix only these. LATEST=1: their newest versions, and build/live/report.md about them.
-live: .venv/.dev
-	cd clients/typescript && npm ci --no-fund --no-audit && npm run build
+live: .venv/.dev $(CLIENT)/dist/.built
 	$(BIN)/python -m tests.live $(if $(LATEST),--latest) $(if $(CELLS),--cells '$(CELLS)') $(AGENTS)
 
 # A part of it in under five minutes. What cannot be had is not run: the last line says so.
 live-quick: .venv/.dev
-	-cd clients/typescript && { test -d node_modules || timeout 120 npm ci --no-fund --no-audit; } && npm run build
+	-timeout 150 $(MAKE) $(CLIENT)/dist/.built
 	$(BIN)/python -m tests.live --quick
 
 # Everything at once, while everything fails: publishers, subscribers, answers, exports, searches, a browser, under kills,
@@ -98,14 +98,12 @@ schema: .venv/.dev
 	$(BIN)/python -m tests.schema
 
 # Build the client for Node and browsers, and test it against the daemon in this folder.
-typescript: .venv/.runtime
-	cd clients/typescript && npm ci --no-fund --no-audit
-	cd clients/typescript && PATH="$(abspath $(BIN)):$$PATH" npm test
+typescript: .venv/.runtime $(CLIENT)/node_modules/.package-lock.json
+	cd $(CLIENT) && PATH="$(abspath $(BIN)):$$PATH" npm test
 
 # The packed client under Node 20, 22 and 24, Deno and Bun, which the package registry has. What cannot be installed is
 # said, and fails only in CI.
-typescript-runtimes: .venv/.dev
-	cd clients/typescript && { test -d node_modules || npm ci --no-fund --no-audit; }
+typescript-runtimes: .venv/.dev $(CLIENT)/node_modules/.package-lock.json
 	$(BIN)/python -m tests.runtimes
 
 # Update the events of the curated fixtures after a change of the normalizers, and show what changed.
@@ -152,6 +150,15 @@ package: .venv/.dev
 	$(call install,.venv,-e '.[dev]')
 	touch $@ .venv/.runtime
 
+# npm writes this file last. Nothing is built on installing: the next rule does.
+$(CLIENT)/node_modules/.package-lock.json: $(addprefix $(CLIENT)/,package.json package-lock.json)
+	cd $(CLIENT) && npm ci --ignore-scripts --no-fund --no-audit
+	touch $@
+
+$(CLIENT)/dist/.built: $(CLIENT)/node_modules/.package-lock.json $(CLIENT)/tsconfig.json $(wildcard $(CLIENT)/*/*.ts)
+	cd $(CLIENT) && npm run build
+	touch $@
+
 .venv/.mutants: .venv/.dev
 	$(call install,.venv,'cosmic-ray>=8.4' 'pytest-cov>=6.0')
 	touch $@
@@ -165,6 +172,6 @@ build/generators/bin/datamodel-codegen:
 	touch $@
 
 clean:
-	rm -rf .venv build dist src/*.egg-info clients/typescript/dist clients/typescript/node_modules
+	rm -rf .venv build dist src/*.egg-info $(CLIENT)/dist $(CLIENT)/node_modules
 
 include tests/Makefile
