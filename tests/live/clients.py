@@ -99,6 +99,12 @@ class LineClient:
         except BrokenPipeError:
             pass
 
+    def leave(self) -> None:
+        """Close the agent's input, and wait until it has ended: it may store the turn after it has said the end."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        until(lambda: self._process.poll() is not None, "the end of the agent")
+
     def is_end(self, message: dict[str, Any]) -> bool:
         """Say whether the turn ends with a message of the agent."""
         raise NotImplementedError

@@ -342,6 +342,8 @@ EXPLAINED = {
     "which they are: they are there twice.",
     "opencode/stored/refused": "When OpenCode loads a session, it repeats nothing of a request that was refused: its "
     "turn has no answer, and reads `cancelled`.",
+    "qwen/stored/refused": "When Qwen Code loads a session, it repeats nothing of a request that was refused: its turn "
+    "has no answer, and reads `cancelled`.",
     "claude/gateway/refused": "Claude Code repeats a request that is refused twice, each time with fewer of the API's "
     "beta features: for the gateway, each is a turn.",
     "opencode/(gateway|gateway-killed)/fails": "OpenCode tells its model no exit code of a command: it reads "

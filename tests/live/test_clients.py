@@ -67,6 +67,8 @@ class Work:
                 turns += 1
                 self._prompt(client)
             if self._way == "stored":
+                assert isinstance(client, LineClient)
+                client.leave()
                 return
             until(lambda: len(ends_of(events_of(self._site))) > turns or self._way == "hooks", "the end of the turn")
             if WAYS[self._way].daemon == "there" and self._way == "proxy":
