@@ -55,7 +55,8 @@ _SHOWN = _CHANGING | {"Bash"}
 def read_answer(name: str, block: dict[str, Any], twin: Any, meta: dict[str, Any], *, stopped: bool) -> Answer:
     """Read the answer of the canonical tool `name`.
 
-    `meta`: the line's notes on the call's permission; `stopped`: a task report stated that the call was stopped."""
+    `meta`: the line's notes on the call's permission, and whether the agent is `headless`, so that nobody can refuse a
+    call in a dialog; `stopped`: a task report stated that the call was stopped."""
     content = block.get("content")
     text = text_of(content)
     if type(twin) is not dict:
@@ -160,7 +161,7 @@ def _failure(name: str, text: str, twin: dict[str, Any] | None, meta: dict[str, 
     status = "failed"
     if record(meta.get("permission_decision")).get("decision") == "reject":
         status = "denied"
-    elif stopped or record(twin).get("interrupted") is True:
+    elif stopped or record(twin).get("interrupted") is True or _is_interrupted(meta):
         status = "cancelled"
     elif string(meta.get("non_execution_kind")) in _NOT_EXECUTED:
         status = "denied"
@@ -177,6 +178,12 @@ def _failure(name: str, text: str, twin: dict[str, Any] | None, meta: dict[str, 
         aborted = last_part(text, "<error>", "</error>")
         error = aborted[1] if aborted else ""
     return Answer(value, status, error or None, _duration(record(twin)))
+
+
+def _is_interrupted(meta: dict[str, Any]) -> bool:
+    """Return whether a call was interrupted of which Claude Code (2.1.330) says that the user has rejected it. Without
+    a dialog, each refusal states its decision, which the caller has looked for."""
+    return meta.get("headless") is True and meta.get("non_execution_kind") == "user-rejected"
 
 
 def _text_value(name: str, content: Any, text: str) -> Any:

@@ -258,7 +258,7 @@ class ClaudeStream(Parser):
             self.start_turn(synthetic=True)
         metas = {}
         if "tool_result_meta" in value:
-            metas = {str(meta.get("id")): meta for meta in records(value["tool_result_meta"])}
+            metas = {str(meta.get("id")): {**meta, "headless": True} for meta in records(value["tool_result_meta"])}
         return self.messages.user_message(value, message, value.get("tool_use_result"), metas)
 
     def _begins_turn(self, value: Line) -> bool:

@@ -507,7 +507,12 @@ class ClaudeTranscript(Parser):
         twin = value.get("toolUseResult")
         if type(twin) is dict and "agentId" in twin and self.calls.name_of(call_ids[0]) == "Task":
             self.state.lineage.spawned(str(twin["agentId"]), call_ids[0])
-        meta = {"permission_decision": decision, "non_execution_kind": value.get("toolDenialKind")}
+        headless = str(value.get("entrypoint")).startswith("sdk")
+        meta = {
+            "permission_decision": decision,
+            "non_execution_kind": value.get("toolDenialKind"),
+            "headless": headless,
+        }
         outcome = self.messages.user_message(value, message, twin, dict.fromkeys(call_ids, meta))
         for call_id in call_ids if self.state.steps.open else ():
             if self.calls.is_over(call_id):  # else a subagent works on in the background

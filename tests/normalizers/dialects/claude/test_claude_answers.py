@@ -155,6 +155,20 @@ def test_stopped_call_is_cancelled() -> None:
     assert read_answer("Bash", block, "User rejected tool use", meta, stopped=False).status == "denied"
 
 
+@pytest.mark.parametrize(
+    ("headless", "decision", "status"),
+    [(True, None, "cancelled"), (True, {"decision": "reject", "source": "config"}, "denied"), (False, None, "denied")],
+)
+def test_call_is_interrupted_that_is_rejected_where_nobody_can(
+    headless: bool, decision: dict[str, str] | None, status: str
+) -> None:
+    """2.1.330 without a dialog: a refusal states its decision. In a dialog (2.1.332), it states none."""
+    block = tool_result("t", "The user doesn't want to proceed with this tool use.", is_error=True)
+    meta = {"non_execution_kind": "user-rejected", "permission_decision": decision, "headless": headless}
+
+    assert read_answer("Bash", block, "User rejected tool use", meta, stopped=False).status == status
+
+
 def test_error_tags_are_removed() -> None:
     errors = [(one.status, one.value, one.error) for one in recorded("tool-errors")]
 

@@ -22,7 +22,9 @@ from tests.normalizers.dialects.claude.helpers import (
     user,
 )
 from tests.normalizers.reading import of
+from tooltap.normalizers.core.items import Context
 from tooltap.protocol.events import Message, Notice, QuotaWindow, ToolResult, Turn, Usage
+from tooltap.testing import normalize
 
 # -- the end of a turn ------------------------------------------------------------------------------------------------
 
@@ -133,6 +135,15 @@ def test_interrupted_run_is_cancelled() -> None:
         ("interrupt", "[Request interrupted by user for tool use]")
     ]
     assert turns(found) == [("t1", "started"), ("t1", "cancelled")]
+
+
+def test_interrupted_call_is_cancelled_without_a_report_of_its_task() -> None:
+    """2.1.332 reports no task of a command that it runs in the foreground."""
+    lines = recording("interrupted")
+    del lines[4]
+    found = normalize("claude-stream", lines, Context(stream="s"))
+
+    assert [one.status for one in of(ToolResult, found)] == ["cancelled"]
 
 
 def test_interrupt_is_emitted_once() -> None:

@@ -299,7 +299,15 @@ def test_interrupt_ends_turn() -> None:
 
     assert [notice.code for notice in of(Notice, found)] == ["interrupt"]
     assert turns(found)[-1] == ("t1", "cancelled", "interrupted", False)
-    assert of(ToolResult, found)[0].status == "denied"  # `toolDenialKind` is `user-rejected`
+    assert of(ToolResult, found)[0].status == "cancelled"  # though `toolDenialKind` is `user-rejected`
+
+
+def test_rejection_in_a_terminal_is_a_denial() -> None:
+    """A person can press Escape in the dialog that asks."""
+    printed = (FIXTURES / V2 / "interrupted.jsonl").read_bytes().replace(b'"sdk-cli"', b'"cli"')
+    found = normalize("claude-transcript", read_recording(printed), Context(stream="s"))
+
+    assert of(ToolResult, found)[0].status == "denied"
 
 
 def test_interrupted_transcript_before_2_1() -> None:
