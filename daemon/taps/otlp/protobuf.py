@@ -1,4 +1,5 @@
-"""Reads the Protobuf message `ExportLogsServiceRequest` of OTLP into what it is in JSON, and encodes the answers.
+"""Reads the Protobuf messages `ExportLogsServiceRequest` and `ExportTraceServiceRequest` of OTLP into what they are in
+JSON, and encodes the answers.
 
 The numbers of the fields are those of `opentelemetry/proto` 1.10; fields that are not known are passed over.
 """
@@ -27,7 +28,13 @@ SIGN, WRAP = 1 << 63, 1 << 64
 
 def read_logs(body: bytes) -> dict[str, Any]:
     """Return a request in the form of OTLP's JSON. Raises `ProtobufError`."""
-    return {"resourceLogs": [_resource_logs(one) for one in _messages(body, 1)]}
+    return {"resourceLogs": [_group(one, "scopeLogs", "logRecords", _record) for one in _messages(body, 1)]}
+
+
+def read_spans(body: bytes) -> dict[str, Any]:
+    """Return a request in the form of OTLP's JSON, of each span its ids, name, end, attributes and events. Raises
+    `ProtobufError`."""
+    return {"resourceSpans": [_group(one, "scopeSpans", "spans", _span) for one in _messages(body, 1)]}
 
 
 def status(code: int, message: str) -> bytes:
@@ -35,15 +42,13 @@ def status(code: int, message: str) -> bytes:
     return varint_field(1, code) + bytes_field(2, message.encode())
 
 
-def _resource_logs(body: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = {"scopeLogs": []}
+def _group(body: bytes, scopes: str, items: str, read: Callable[[bytes], dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {scopes: []}
     for number, kind, value in fields(body):
         if number == 1:
             found["resource"] = {"attributes": [_attribute(one) for one in _messages(_bytes(kind, value), 1)]}
         elif number == 2:
-            found["scopeLogs"].append(
-                {"logRecords": [_record(one) for one in _messages(_bytes(kind, value), 2)]},
-            )
+            found[scopes].append({items: [read(one) for one in _messages(_bytes(kind, value), 2)]})
     return found
 
 
@@ -51,9 +56,7 @@ def _record(body: bytes) -> dict[str, Any]:
     found: dict[str, Any] = {"attributes": []}
     for number, kind, value in fields(body):
         if number in (1, 11):
-            if kind != FIXED64:
-                raise ProtobufError("a time has another type than it must have")
-            found["timeUnixNano" if number == 1 else "observedTimeUnixNano"] = value
+            found["timeUnixNano" if number == 1 else "observedTimeUnixNano"] = _time(kind, value)
         elif number == 5:
             found["body"] = _any(_bytes(kind, value), DEPTH)
         elif number == 6:
@@ -61,6 +64,38 @@ def _record(body: bytes) -> dict[str, Any]:
         elif number == 12:
             found["eventName"] = _text(_bytes(kind, value))
     return found
+
+
+def _span(body: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = {"attributes": [], "events": []}
+    for number, kind, value in fields(body):
+        if number in (1, 2):
+            found["traceId" if number == 1 else "spanId"] = _bytes(kind, value).hex()
+        elif number == 5:
+            found["name"] = _text(_bytes(kind, value))
+        elif number == 8:
+            found["endTimeUnixNano"] = _time(kind, value)
+        elif number == 9:
+            found["attributes"].append(_attribute(_bytes(kind, value)))
+        elif number == 11:
+            found["events"].append(_event(_bytes(kind, value)))
+    return found
+
+
+def _event(body: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = {"attributes": []}
+    for number, kind, value in fields(body):
+        if number == 2:
+            found["name"] = _text(_bytes(kind, value))
+        elif number == 3:
+            found["attributes"].append(_attribute(_bytes(kind, value)))
+    return found
+
+
+def _time(kind: int, value: Value) -> int:
+    if kind != FIXED64 or isinstance(value, bytes):
+        raise ProtobufError("a time has another type than it must have")
+    return value
 
 
 def _attribute(body: bytes, depth: int = DEPTH) -> dict[str, Any]:

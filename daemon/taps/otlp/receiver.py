@@ -9,7 +9,7 @@ agent writes that before it sends anything, but it may be read later. Of a file 
 `daemon/sessions/joining.py`.
 
 Records that name no session belong to nothing that agents do (Codex sends some of its own log), and are counted and
-left out. So are metrics and spans, of which nothing is read.
+left out. Of spans, those that say what no record does (`records.py`) become lines as well; nothing is read of metrics.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from anyio.to_thread import run_sync
 
 from tooltap.daemon.ingest.streams import Streams
 from tooltap.daemon.system.clock import Clock
-from tooltap.daemon.taps.otlp.protobuf import read_logs
-from tooltap.daemon.taps.otlp.records import BodyError, LogRecord, log_records, read_json
+from tooltap.daemon.taps.otlp.protobuf import read_logs, read_spans
+from tooltap.daemon.taps.otlp.records import BodyError, LogRecord, log_records, read_json, spans
 from tooltap.normalizers.wire.framing import Splitter
 from tooltap.normalizers.wire.protobuf import ProtobufError
 from tooltap.protocol.frames import DaemonFrame, ErrorFrame, Ingest, Suspended
 
-__all__ = ["BodyError", "BusyError", "NotStoredError", "Receiver"]
+__all__ = ["BodyError", "BusyError", "NotStoredError", "Receiver", "Signal"]
 
 DIALECT = "otlp"
 WAITING = 8
@@ -72,14 +72,14 @@ class Receiver:
         """Count a request of which nothing is read."""
         self._requests[signal] += 1
 
-    async def take_in(self, body: bytes, *, is_json: bool) -> None:
-        """Store the log records of a request; returns when they are durable. Raises `BodyError`, `BusyError`,
-        `NotStoredError`, `FrameError` and `JournalError`."""
+    async def take_in(self, signal: Signal, body: bytes, *, is_json: bool) -> None:
+        """Store the log records or the spans of a request; returns when they are durable. Raises `BodyError`,
+        `BusyError`, `NotStoredError`, `FrameError` and `JournalError`."""
         if self._waiting >= WAITING:
             raise BusyError(f"{WAITING} batches wait already")
         self._waiting += 1
         try:
-            batch = await run_sync(_read, body, is_json)
+            batch = await run_sync(_read, signal, body, is_json)
             with anyio.move_on_after(self._patience):
                 for session in {one[0].session for one in batch.streams.values()}:
                     await self._streams.wait_for_session(session)
@@ -89,7 +89,7 @@ class Receiver:
                         await self._store(stream, records)
         finally:
             self._waiting -= 1
-        self._requests["logs"] += 1
+        self._requests[signal] += 1
         self._records += sum(map(len, batch.streams.values()))
         self._sessionless += batch.sessionless
 
@@ -115,14 +115,15 @@ class _Batch:
         self.sessionless = 0
 
 
-def _read(body: bytes, is_json: bool) -> _Batch:
+def _read(signal: Signal, body: bytes, is_json: bool) -> _Batch:
     """Read a request. Blocks. Raises `BodyError`."""
+    read, lines = (read_logs, log_records) if signal == "logs" else (read_spans, spans)
     try:
-        request = read_json(body) if is_json else read_logs(body)
+        request = read_json(body) if is_json else read(body)
     except ProtobufError as error:
         raise BodyError(str(error)) from None
     batch = _Batch()
-    for record in log_records(request):
+    for record in lines(request):
         if record is None:
             batch.sessionless += 1
         else:

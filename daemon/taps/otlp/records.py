@@ -1,4 +1,4 @@
-"""Log records of OTLP as lines of the dialect `otlp`, each with the session to which it belongs."""
+"""Log records and spans of OTLP as lines of the dialect `otlp`, each with the session to which it belongs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from tooltap.protocol import EPOCH_MS, LATEST_MS
 
 SESSION = ("session.id", "conversation.id")
 """Attributes with the session: of Claude Code, Gemini CLI and Qwen Code, and of Codex."""
+SPANS = {"claude_code.tool": "tool.output", "qwen-code.tool": "gen_ai.tool.call.result"}
+"""Name of a span -> what in it no log record says: an event of Claude Code, an attribute of Qwen Code."""
 MS = 1_000_000
 """Nanoseconds in a millisecond."""
 DEPTH = 64
@@ -55,6 +57,38 @@ def log_records(request: dict[str, Any]) -> Iterator[LogRecord | None]:
                 yield _log_record(resource, one)
 
 
+def spans(request: dict[str, Any]) -> Iterator[LogRecord]:
+    """Yield the spans of a request that say what no log record does, and name a session."""
+    for group in records(request.get("resourceSpans")):
+        resource = _attributes(record(group.get("resource")))
+        for scope in records(group.get("scopeSpans")):
+            for one in records(scope.get("spans")):
+                if (span := _span(resource, one)) is not None:
+                    yield span
+
+
+def _span(resource: dict[str, Any], one: dict[str, Any]) -> LogRecord | None:
+    name, attributes = first_string(one, "name"), _attributes(one)
+    session = first_string(attributes, *SESSION)
+    wanted = SPANS.get(name or "")
+    said = [event for event in records(one.get("events")) if event.get("name") == wanted]
+    if session is None or wanted is None or not (said or wanted in attributes):
+        return None
+    service, t = first_string(resource, "service.name") or "unknown", _time(one.get("endTimeUnixNano"))
+    line = {
+        "otlp": "span",
+        "id": _digest([one.get("traceId"), one.get("spanId"), session, service]),
+        "service": service,
+        "version": first_string(resource, "service.version"),
+        "session": session,
+        "name": name,
+        "time": t,
+        "attributes": attributes,
+        "events": [{"name": event["name"], "attributes": _attributes(event)} for event in said],
+    }
+    return _line(service, session, t, line)
+
+
 def _log_record(resource: dict[str, Any], one: dict[str, Any]) -> LogRecord | None:
     attributes = _attributes(one)
     session = first_string(attributes, *SESSION) or first_string(resource, *SESSION)
@@ -65,10 +99,9 @@ def _log_record(resource: dict[str, Any], one: dict[str, Any]) -> LogRecord | No
     if isinstance(body, str) and name is not None and body.endswith(f".{name}"):  # of Claude Code, with its prefix
         name, body = body, None
     t = _time(one.get("timeUnixNano")) or _time(one.get("observedTimeUnixNano"))
-    digest = blake2b(orjson.dumps([one, session, service], option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
     line = {
         "otlp": "log",
-        "id": digest,
+        "id": _digest([one, session, service]),
         "service": service,
         "version": first_string(attributes, "app.version") or first_string(resource, "service.version"),
         "session": session,
@@ -77,8 +110,16 @@ def _log_record(resource: dict[str, Any], one: dict[str, Any]) -> LogRecord | No
         "body": body,
         "attributes": attributes,
     }
+    return _line(service, session, t, line)
+
+
+def _line(service: str, session: str, t: int | None, line: dict[str, Any]) -> LogRecord:
     present = {key: value for key, value in line.items() if value is not None}
     return LogRecord(stream_of(service, session), session, t, orjson.dumps(present))
+
+
+def _digest(value: Any) -> str:
+    return blake2b(orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=8).hexdigest()
 
 
 def stream_of(service: str, session: str) -> str:

@@ -1,6 +1,7 @@
 """The endpoints of OTLP/HTTP, at which agents send their telemetry, with the answers that its specification asks for.
 
-An answer says success when the log records are durable, and `Retry-After` where an exporter is to send them again.
+An answer says success when the log records or spans are durable, and `Retry-After` where an exporter is to send them
+again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from starlette.routing import Route
 from tooltap.daemon.journal.interface import JournalError
 from tooltap.daemon.taps.gateway.exchange import CodingError, decoder
 from tooltap.daemon.taps.otlp.protobuf import status
-from tooltap.daemon.taps.otlp.receiver import BodyError, BusyError, NotStoredError, Receiver
+from tooltap.daemon.taps.otlp.receiver import BodyError, BusyError, NotStoredError, Receiver, Signal
 from tooltap.daemon.web.http.guard import OTLP_BYTES, OTLP_PATHS
 from tooltap.daemon.web.http.requests import json_response
 from tooltap.protocol.frames import FrameError
@@ -33,13 +34,13 @@ class _Refusal(NamedTuple):
 
 
 def routes(receiver: Receiver) -> list[Route]:
-    async def logs(request: Request) -> Response:
+    async def take_in(signal: Signal, request: Request) -> Response:
         is_json = _is_json(request)
         if is_json is None:
             return _unsupported()
         try:
             body = _decoded(await request.body(), request.headers.get("content-encoding", ""))
-            await receiver.take_in(body, is_json=is_json)
+            await receiver.take_in(signal, body, is_json=is_json)
         except (BodyError, CodingError) as error:
             return _refused(is_json, _Refusal(400, INVALID, f"the body cannot be read: {error}"))
         except _TooLongError:
@@ -51,13 +52,16 @@ def routes(receiver: Receiver) -> list[Route]:
             return _refused(is_json, _Refusal(503, UNAVAILABLE, str(error)))
         return _accepted(is_json)
 
+    async def logs(request: Request) -> Response:
+        return await take_in("logs", request)
+
     async def traces(request: Request) -> Response:
-        receiver.pass_over("traces")
-        return _passed_over(request)
+        return await take_in("traces", request)
 
     async def metrics(request: Request) -> Response:
         receiver.pass_over("metrics")
-        return _passed_over(request)
+        is_json = _is_json(request)
+        return _unsupported() if is_json is None else _accepted(is_json)
 
     return [Route(path, one, methods=["POST"]) for path, one in zip(OTLP_PATHS, (logs, traces, metrics), strict=True)]
 
@@ -85,11 +89,6 @@ def _is_json(request: Request) -> bool | None:
 
 def _accepted(is_json: bool) -> Response:
     return json_response({}) if is_json else Response(b"", media_type=PROTOBUF)
-
-
-def _passed_over(request: Request) -> Response:
-    is_json = _is_json(request)
-    return _unsupported() if is_json is None else _accepted(is_json)
 
 
 def _unsupported() -> Response:

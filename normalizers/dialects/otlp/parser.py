@@ -6,6 +6,9 @@
 program; `name`: the event, with the prefix of its agent; `time`: ms since the epoch; `attributes`: by name, without the
 types of OTLP. Learned from Claude Code 2.1.332, Codex 0.171.0, Gemini CLI 0.61.0 and Qwen Code 0.24.4.
 
+Of spans, those that say what no record does have lines, too: `"otlp": "span"`, with `events` in place of `body`. They
+may come before or after the records of the same call.
+
 What a record leaves out stays absent. Agents write a mark in place of a text that they are set to withhold, and state
 its length beside it: only a text of another length is withheld.
 """
@@ -17,10 +20,12 @@ from typing import Any
 import msgspec
 
 from tooltap.normalizers.core.calls import Answer
+from tooltap.normalizers.core.items import Produced
 from tooltap.normalizers.core.lines import Line, Lines, Skip
 from tooltap.normalizers.core.parser import Parser
-from tooltap.normalizers.core.state import State
+from tooltap.normalizers.core.state import State, is_short, put
 from tooltap.normalizers.dialects.codex.answers import read_answer
+from tooltap.normalizers.dialects.qwen.answers import read_qwen_answer
 from tooltap.normalizers.tools.payload import decode_json
 from tooltap.normalizers.wire.values import (
     dollars,
@@ -49,11 +54,21 @@ MAIN = ("", "main")
 _MOST_DIGITS = 15
 
 
+OUTPUTS, OUTPUT_BYTES = 64, 256 * 1024
+"""Most outputs that wait for the record of their call, and most code points of them."""
+ENDED = 64
+"""Most calls, the latest ones, that may get an output after their record."""
+
+
 class OtlpState(State, kw_only=True):
     model: str | None = None
     version: str | None = None
     seen: list[str] = msgspec.field(default_factory=list)
     """Ids of the latest records."""
+    outputs: dict[str, str] = msgspec.field(default_factory=dict)
+    """Call -> its output, of which the record is still to come."""
+    ended: dict[str, tuple[str, int | None]] = msgspec.field(default_factory=dict)
+    """Call that was completed without its output -> id of its result, and how long it took, in ms."""
 
 
 class Otlp(Parser):
@@ -135,7 +150,15 @@ class Otlp(Parser):
         shown = self.calls.shown(call_id, raw_name, {})
         if shown is None or isinstance(asked, dict):
             self.calls.show(call_id, raw_name, record(asked), raw=value)
-        return self.calls.answer(call_id, self._outcome(given, "error"), raw=value, raw_name=raw_name)
+        return self._ended(call_id, raw_name, self._outcome(given, "error"), value)
+
+    @line("claude_code.tool", tool_use_id=str)
+    def _claude_span(self, given: Line, value: Line) -> Skip:
+        # Spans of other tools have parts of the input.
+        key = {"Bash": "output", "Read": "content"}.get(str(given.get("tool_name")), "")
+        stated = [record(one.get("attributes")) for one in records(value.get("events"))]
+        texts = [one[key] for one in stated if isinstance(one.get(key), str)]
+        return self._put_out(given["tool_use_id"], texts[0], value) if texts else "telemetry"
 
     @line("claude_code.api_request")
     def _claude_request(self, given: Line, value: Line) -> Skip:
@@ -237,7 +260,12 @@ class Otlp(Parser):
         code = whole(record(decode_json(given.get("metadata"))).get("exitCode"))
         if code is not None:
             answer = answer.replace(value={"exit_code": code})
-        return self.calls.answer(call_id, answer, raw=value, raw_name=name)
+        return self._ended(call_id, name, answer, value)
+
+    @line("qwen-code.tool", call_id=str)
+    def _qwen_span(self, given: Line, value: Line) -> Skip:
+        text = string(record(decode_json(given.get("gen_ai.tool.call.result"))).get("output"))
+        return "telemetry" if text is None else self._put_out(given["call_id"], text, value)
 
     @line("gemini_cli.api_response", "qwen-code.api_response")
     def _gemini_response(self, given: Line, value: Line) -> Skip:
@@ -288,6 +316,36 @@ class Otlp(Parser):
         failed = given.get("success") in ("false", False)
         error = first_string(given, *errors, "error_type") if failed else None
         return Answer(None, "failed" if failed else "completed", error, _count(given.get("duration_ms")))
+
+    def _ended(self, call_id: str, name: str, answer: Answer, value: Line) -> Skip:
+        """Emit the result of a call, with the output that its span has stated before."""
+        output = self.state.outputs.pop(call_id, None)
+        if answer.status == "completed" and output is not None:
+            answer = answer.replace(value=self._read_output(call_id, output, value))
+        skip = self.calls.answer(call_id, answer, raw=value, raw_name=name)
+        result = self.items[-1] if skip is None else None
+        if isinstance(result, Produced) and answer.status == "completed" and output is None and is_short(call_id):
+            put(self.state.ended, call_id, (result.id, answer.duration_ms), ENDED)
+        return skip
+
+    def _put_out(self, call_id: str, output: str, value: Line) -> Skip:
+        """Emit the result of a call that has ended again, with the output that its span states; else keep the output
+        for it."""
+        if (result := self.state.ended.pop(call_id, None)) is not None:
+            event, duration = result
+            answer = Answer(self._read_output(call_id, output, value), duration_ms=duration)
+            return self.calls.correct(call_id, event, answer, raw=value)
+        if not is_short(call_id):
+            return "telemetry"
+        put(self.state.outputs, call_id, output, OUTPUTS)
+        while sum(map(len, self.state.outputs.values())) > OUTPUT_BYTES:
+            del self.state.outputs[next(iter(self.state.outputs))]
+        return "progress"
+
+    def _read_output(self, call_id: str, output: str, value: Line) -> Any:
+        if str(value["name"]).startswith("qwen-code."):
+            return read_qwen_answer(self.calls.name_of(call_id) or "", {"content": output}).value
+        return output
 
     def _error(self, given: Line, *errors: str) -> Skip:
         data = {key: given[key] for key in ("status_code", "attempt", "model") if key in given}

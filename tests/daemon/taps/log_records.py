@@ -40,6 +40,27 @@ def turn(session: str = "s-1", first: int = 1, prompt: str = "Do it.") -> list[d
     ]
 
 
+def spans(*found: dict[str, Any]) -> dict[str, Any]:
+    """A request with spans in the form of JSON."""
+    resource = {"attributes": attributes({"service.name": "claude-code", "service.version": "2.1.332"})}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": {"name": "t"}, "spans": list(found)}]}]}
+
+
+def span(call_id: str, output: str, session: str = "s-1", name: str = "claude_code.tool") -> dict[str, Any]:
+    """The span of a command of Claude Code."""
+    stated = {"session.id": session, "tool_name": "Bash", "tool_use_id": call_id}
+    said = {"timeUnixNano": str(START), "name": "tool.output", "attributes": attributes({"output": output})}
+    return {
+        "traceId": "dd2670c76900d8a9e86ad008eaf08706",
+        "spanId": "ec4a17b3a9dc0852",
+        "name": name,
+        "startTimeUnixNano": str(START),
+        "endTimeUnixNano": str(START + 5 * SECOND),
+        "attributes": attributes(stated),
+        "events": [said],
+    }
+
+
 def attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"key": key, "value": _any(value)} for key, value in values.items()]
 

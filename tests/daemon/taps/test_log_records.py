@@ -12,10 +12,12 @@ from google.rpc.status_pb2 import Status
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.daemon.taps.log_records import START, encoded, event, request, turn
-from tooltap.daemon.taps.otlp.protobuf import DEPTH, read_logs, status
+from tests.daemon.taps.log_records import START, encoded, event, request, span, spans, turn
+from tooltap.daemon.taps.otlp.protobuf import DEPTH, read_logs, read_spans, status
 from tooltap.daemon.taps.otlp.records import BodyError, LogRecord, log_records, read_json, stream_of
+from tooltap.daemon.taps.otlp.records import spans as spans_of
 from tooltap.normalizers.wire.protobuf import ProtobufError
 
 
@@ -64,6 +66,30 @@ def test_any_value_of_protobuf_is_read_as_it_was(
 def test_bytes_are_read_or_refused(body: bytes) -> None:
     with suppress(ProtobufError):
         list(log_records(read_logs(body)))
+    with suppress(ProtobufError):
+        list(spans_of(read_spans(body)))
+
+
+def test_span_is_the_same_in_protobuf_as_in_json() -> None:
+    sent = spans(span("c-1", "hello"))
+    ids = {"traceId": "3SZwx2kA2KnoatAI6vCHBg==", "spanId": "7EoXs6ncCFI="}  # the package reads these in base64
+    body = ParseDict(spans({**span("c-1", "hello"), **ids}), ExportTraceServiceRequest()).SerializeToString()
+    [read], [wanted] = spans_of(read_spans(body)), spans_of(read_json(encoded(sent)))
+    assert read == wanted
+    assert json.loads(read.line)["events"] == [{"name": "tool.output", "attributes": {"output": "hello"}}]
+
+
+def test_span_of_qwen_code_has_its_output_as_an_attribute() -> None:
+    sent = {**span("c-1", "", name="qwen-code.tool"), "events": []}
+    assert list(spans_of(spans(sent))) == []
+    sent["attributes"] += [{"key": "gen_ai.tool.call.result", "value": {"stringValue": '{"output":"hello"}'}}]
+    assert len(list(spans_of(spans(sent)))) == 1
+
+
+def test_span_that_says_nothing_more_than_records_is_left_out() -> None:
+    silent = {**span("c-1", "hello"), "events": []}
+    nameless = {**span("c-1", "hello"), "attributes": []}
+    assert list(spans_of(spans(silent, nameless, span("c-1", "hello", name="exec_command")))) == []
 
 
 def test_values_that_are_nested_too_deep_are_refused() -> None:

@@ -13,7 +13,7 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from tests.daemon.running import Running
-from tests.daemon.taps.log_records import encoded, event, gists, request, turn
+from tests.daemon.taps.log_records import encoded, event, gists, request, span, spans, turn
 from tests.daemon.web.browsing import Browser, Response, browsed, socket_lines
 from tooltap.daemon.taps.otlp import receiver
 from tooltap.daemon.web.http.guard import OTLP_BYTES
@@ -97,6 +97,23 @@ def test_what_is_not_read_is_counted(browser: Browser, daemon: Running) -> None:
     }
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_output_of_a_span_is_that_of_its_call(browser: Browser, daemon: Running, is_first: bool) -> None:
+    records = turn()
+    records[3] = event("tool_result", 4, success="true", tool_name="Bash", tool_use_id="toolu-1")
+    batches = [("/v1/traces", encoded(spans(span("toolu-1", "hello")))), ("/v1/logs", encoded(request(*records)))]
+    for path, body in batches if is_first else batches[::-1]:
+        assert send(browser, body, path=path).status == 200
+    results = [one for one in stored(daemon) if one["kind"] == "tool-result"]
+    assert results[-1]["output"]["stdout"] == "hello"
+    assert [one.get("replaces") for one in results] == ([None] if is_first else [None, results[0]["id"]])
+
+
+def test_spans_of_which_nothing_is_read_store_nothing(browser: Browser, daemon: Running) -> None:
+    assert send(browser, encoded(spans(span("c", "hello", name="exec_command"))), path="/v1/traces").status == 200
+    assert stored(daemon) == []
+
+
 def test_event_of_an_unknown_name_is_unparsed(browser: Browser, daemon: Running) -> None:
     assert send(browser, encoded(request(event("brand_new", 1)))).status == 200
     assert [one["kind"] for one in stored(daemon)] == ["session", "unparsed"]
@@ -130,8 +147,9 @@ def test_body_that_cannot_be_read_is_refused(refusing: Browser, body: bytes, cod
     assert says in answer.json["message"]
 
 
-def test_refusal_of_protobuf_is_in_protobuf(refusing: Browser) -> None:
-    answer = send(refusing, b"\x0a\x7f", PROTOBUF)
+@pytest.mark.parametrize("path", ["/v1/logs", "/v1/traces"])
+def test_refusal_of_protobuf_is_in_protobuf(refusing: Browser, path: str) -> None:
+    answer = send(refusing, b"\x0a\x7f", PROTOBUF, path)
     assert (answer.status, answer.headers["content-type"]) == (400, PROTOBUF)
     assert answer.body.endswith(b"it ends in the middle of a field")
 

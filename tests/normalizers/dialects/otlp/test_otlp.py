@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.normalizers.reading import of, read, recording
-from tooltap.normalizers.dialects.otlp.parser import SEEN
+from tooltap.normalizers.dialects.otlp.parser import OUTPUT_BYTES, OUTPUTS, SEEN
 from tooltap.protocol.events import (
     Message,
     Notice,
@@ -25,6 +25,10 @@ CLAUDE = normalize("otlp", recording("otlp", "failed", "claude-code-2.1.332"))
 CODEX = normalize("otlp", recording("otlp", "shell", "codex-0.171.0"))
 GEMINI = normalize("otlp", recording("otlp", "failed", "gemini-0.61.0"))
 QWEN = normalize("otlp", recording("otlp", "failed", "qwen-0.24.4"))
+
+
+SPAN = recording("otlp", "span", "claude-code-2.1.332")
+"""A span that came before the records of its call."""
 
 
 def line(name: str, number: int = 0, **attributes: Any) -> dict[str, Any]:
@@ -178,3 +182,63 @@ def test_input_of_claude_code_comes_with_the_result_where_details_are_sent() -> 
     ended = line("claude_code.tool_result", 2, success="true", tool_input='{"command":"make"}', **given)
     [update] = of(ToolUpdate, read("otlp", decided, ended))
     assert update.preview == "make"
+
+
+# -- spans of Claude Code ---------------------------------------------------------------------------------------------
+
+
+def span(call_id: str, output: str, tool: str = "Bash", number: int = 9, key: str = "output") -> dict[str, Any]:
+    one = line("claude_code.tool", number, tool_use_id=call_id, tool_name=tool)
+    return {**one, "otlp": "span", "events": [{"name": "tool.output", "attributes": {key: output}}]}
+
+
+def ended(call_id: str, number: int, **more: Any) -> dict[str, Any]:
+    stated = {"success": "true", "duration_ms": "7", **more}
+    return line("claude_code.tool_result", number, tool_use_id=call_id, tool_name="Bash", **stated)
+
+
+def test_output_of_a_span_that_came_first_is_that_of_the_result() -> None:
+    [result] = of(ToolResult, normalize("otlp", SPAN))
+    assert (result.output["stdout"], result.status, result.duration_ms) == ("hello", "completed", 56)
+
+
+def test_output_of_a_span_that_came_last_replaces_the_result() -> None:
+    first, second = of(ToolResult, normalize("otlp", [*SPAN[1:], SPAN[0]]))
+    assert "stdout" not in first.output
+    assert (second.output["stdout"], second.status, second.duration_ms) == ("hello", "completed", 56)
+    assert (second.replaces, second.turn) == (first.id, first.turn)
+
+
+def test_output_in_a_span_of_qwen_code_is_that_of_the_result() -> None:
+    first, result = of(ToolResult, normalize("otlp", recording("otlp", "span", "qwen-0.24.4")))
+    assert (result.output["stdout"], result.output["exit_code"], result.status) == ("hello", 0, "completed")
+    assert (result.replaces, result.duration_ms) == (first.id, 145)
+
+
+def test_span_that_is_sent_again_is_skipped() -> None:
+    assert len(of(ToolResult, normalize("otlp", [*SPAN, SPAN[0]]))) == 1
+
+
+def test_span_of_a_file_that_was_read_has_its_text() -> None:
+    read_file = line("claude_code.tool_result", 2, tool_use_id="c", tool_name="Read", success="true")
+    [result] = of(ToolResult, read("otlp", span("c", "one\n", "Read", key="content"), read_file))
+    assert result.output["file"] == {"content": "one\n"}
+
+
+def test_input_that_a_span_of_another_tool_states_is_no_output() -> None:
+    written = line("claude_code.tool_result", 2, tool_use_id="c", tool_name="Write", success="true")
+    [result] = of(ToolResult, read("otlp", span("c", "one\n", "Write", key="content"), written))
+    assert "one" not in str(result.output)
+
+
+def test_result_of_a_call_that_failed_is_not_replaced() -> None:
+    [result] = of(ToolResult, read("otlp", ended("c", 1, success="false", error="It fails."), span("c", "out")))
+    assert (result.status, result.output["errorMessage"]) == ("failed", "It fails.")
+
+
+@pytest.mark.parametrize(("count", "length"), [(OUTPUTS, 1), (2, OUTPUT_BYTES // 2)])
+def test_only_the_latest_outputs_wait_for_their_records(count: int, length: int) -> None:
+    spans = [span(f"c-{number}", "x" * length, number=number) for number in range(count + 1)]
+    results = [ended(f"c-{number}", 1_000 + number) for number in range(count + 1)]
+    found = of(ToolResult, read("otlp", *spans, *results))
+    assert ["stdout" in one.output for one in found] == [False] + [True] * count
