@@ -24,7 +24,8 @@ import msgspec
 from tooltap.daemon.export.anonymity import Anonymizer
 from tooltap.daemon.export.redaction import Redaction, masked_event, masked_output
 from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
-from tooltap.daemon.sessions.listing import SessionFilter, is_of, stored_names
+from tooltap.daemon.sessions.listing import SessionFilter
+from tooltap.daemon.sessions.stored import SessionEvents
 from tooltap.daemon.views.select import LaterViews, whole_body
 from tooltap.normalizers.core.items import Context, OutputChunk
 from tooltap.normalizers.stream.normalizer import Output, StreamNormalizer
@@ -318,17 +319,17 @@ class JournalSource:
     async def __aiter__(self) -> AsyncIterator[Batch]:
         """Raises `JournalError`."""
         self._session = await described(self._journal, self._name)
-        self._wanted = msgspec.structs.replace(self._wanted, session=stored_names(self._session))
+        stored = SessionEvents(self._journal, [self._session])
         last = self._journal.latest if self._part.last is None else min(self._part.last, self._journal.latest)
         reached, left = max(self._part.first - 1, self._journal.oldest - 1), MAX_BYTES
-        views = await self._later_views(reached)
+        views = await self._later_views(stored, reached)
         batch: Batch = []
         has_begun = False
         expired = self._journal.last_expired
         meanwhile = DeletedMeanwhile(self._is_stored)
         while reached < last:
             begun = reached
-            events, reached = await self._journal.read(reached, self._wanted, up_to=last, max_bytes=READ)
+            events, reached = await stored.read(reached, self._wanted, up_to=last, max_bytes=READ)
             left -= sum(len(one.body) for one in events)
             if left < 0:
                 self.is_cut = True
@@ -370,25 +371,21 @@ class JournalSource:
         except CorruptError:  # it is named as such
             return True
 
-    async def _later_views(self, reached: int) -> LaterViews:
+    async def _later_views(self, stored: SessionEvents, reached: int) -> LaterViews:
         """Read the views that commands made of results, also those after the last event of the part."""
         views = LaterViews()
         if self._part.content == "conversation":
             return views
         wanted = msgspec.structs.replace(self._wanted, kind=("tool-update",))
         while reached < self._journal.latest:
-            updates, reached = await self._journal.read(reached, wanted, max_bytes=READ)
+            updates, reached = await stored.read(reached, wanted, max_bytes=READ)
             for one in updates:
                 if isinstance(event := decode(one.body), ToolUpdate) and event.display is not None:
                     views.note(self._masked(one))
         return views
 
     def _decoded(self, events: list[StoredEvent], views: LaterViews) -> list[AnyEvent]:
-        return [
-            views.put(self._masked(one))
-            for one in events
-            if self._part.has(one) and is_of(self._session, one.head.session, one.seq) and not views.is_given(one.head)
-        ]
+        return [views.put(self._masked(one)) for one in events if self._part.has(one) and not views.is_given(one.head)]
 
     def _masked(self, stored: StoredEvent) -> AnyEvent:
         redaction = self._redaction
@@ -419,10 +416,10 @@ async def described(journal: Journal, session: str) -> dict[str, Any]:
 
 async def learn_names(journal: Journal, session: str, names: Anonymizer) -> None:
     """Learn the names in a session, of `MAX_BYTES` of its events. Raises `JournalError`."""
-    wanted = Filter(session=stored_names(await described(journal, session)))
+    stored = await SessionEvents.of(journal, (session,))
     reached, left = journal.oldest - 1, MAX_BYTES
     while reached < journal.latest and left > 0:
-        events, reached = await journal.read(reached, wanted, up_to=journal.latest, max_bytes=READ)
+        events, reached = await stored.read(reached, up_to=journal.latest, max_bytes=READ)
         left -= sum(len(one.body) for one in events)
         await anyio.to_thread.run_sync(_learn, names, events)
 

@@ -35,6 +35,7 @@ from tooltap.daemon.search.query import Tally, Wanted, expression_of, phrases_of
 from tooltap.daemon.search.search import Answer, FoundCall, Search, UnavailableError
 from tooltap.daemon.sessions.listing import NAMED, RUNNING, SessionFilter, SessionPlace, place_of
 from tooltap.daemon.sessions.resuming import fork_of, resume_of
+from tooltap.daemon.sessions.stored import SessionEvents
 from tooltap.daemon.sessions.usage import zone_of
 from tooltap.daemon.sessions.waiting import find_waiting
 from tooltap.daemon.show.bodies import milliseconds_of
@@ -606,11 +607,11 @@ def _ended_call(found: FoundCall, session: dict[str, Any]) -> EndedCall:
 async def files_of(journal: Journal, request: FilesRequest, max_bytes: int) -> FilesResult:
     """Answer a `files` request. `max_bytes`: limit of the encoded result. Raises `FrameError` and `JournalError`."""
     files = SessionFiles()
-    wanted = Filter(session=(request.session,), kind=KINDS)
+    stored, wanted = await SessionEvents.of(journal, (request.session,)), Filter(kind=KINDS)
     after, last = journal.oldest - 1, journal.latest
     is_known = False
     while after < last:
-        found, after = await journal.read(after, wanted, up_to=last)
+        found, after = await stored.read(after, wanted, up_to=last)
         is_known = is_known or bool(found)
         await anyio.to_thread.run_sync(_note, files, found)
     if not is_known and not await journal.streams_of(request.session):

@@ -40,13 +40,11 @@ class Follow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Folders and files that are watched for changes, at most (Linux); 0: as many as the system allows. Of a store that
     has more, the folders written last are watched, and all of it is listed periodically."""
     projects: Annotated[int, msgspec.Meta(ge=0)] = 256
-    """Folders that are followed because an agent's list of projects names them, at most of each list: the first ones,
-    which were used last."""
+    """Projects that are followed because an agent's list names them, or because sessions were in them, at most of each
+    agent: those that were used last."""
     telemetry_wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 5.0
     """Seconds for which the first telemetry of a session waits for the session's file. Exporters wait for an answer for
     10 s, as a rule, and then send again."""
-    """Projects that are followed because an agent's list names them, or because sessions were in them, at most of each
-    agent: those that were used last."""
     answer_timeout: Seconds = 43_200.0
     """How long a session file that does not change may wait for an answer. Later its session is interrupted."""
     jobs: Annotated[int, msgspec.Meta(ge=0)] = 0

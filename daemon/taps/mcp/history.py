@@ -22,7 +22,7 @@ from tooltap.daemon.client.discovery import ConnectError, DaemonError, Disconnec
 from tooltap.daemon.export.redaction import masked_event, masked_title
 from tooltap.daemon.export.source import MissingRange
 from tooltap.daemon.formats import counted, dollars, spent, tool_name
-from tooltap.daemon.sessions.listing import asked_text
+from tooltap.daemon.sessions.listing import asked_text, is_of, stored_names
 from tooltap.daemon.sessions.repository import root_of
 from tooltap.daemon.sessions.worktrees import project_of_path
 from tooltap.daemon.show.blocks import short
@@ -162,7 +162,7 @@ class History:
         ):
             if value:
                 head.append(f"{name}: {value}")
-        wanted = Filter(session=(row["session"],), kind=("message", "tool-call", "tool-result", "turn"))
+        wanted = Filter(session=stored_names(row), kind=("message", "tool-call", "tool-result", "turn"))
         before = row["lastSeq"] + 1 if tool.before is None else tool.before
         lines: deque[tuple[int, str]] = deque(maxlen=LINES)
         count = 0
@@ -173,6 +173,8 @@ class History:
                 if isinstance(item, Gap):
                     found = item.from_, f"({MissingRange(item.from_, item.to, item.reason == 'retention').words})"
                 elif isinstance(item, bytes) and (event := _event_of(item)) is not None and event.seq is not None:
+                    if not is_of(row, event.session, event.seq):
+                        continue
                     found = event.seq, _line_of(event)
                 else:
                     continue

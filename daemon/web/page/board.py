@@ -32,6 +32,7 @@ from tooltap.daemon.sessions.listing import (
     name_of,
     status_of,
 )
+from tooltap.daemon.sessions.stored import SessionEvents
 from tooltap.daemon.show.ansi import final_screen
 from tooltap.daemon.show.asking import what_it_wants
 from tooltap.daemon.show.blocks import short
@@ -192,15 +193,17 @@ class SessionsNow:
         name, last = row["session"], row["lastSeq"]
         known = self._latest.get(name)
         if known is None or known[0] != last:
-            messages = await self._newest(Filter(session=(name,), kind=("message",)), MESSAGES)
-            lists = Filter(session=(name,), kind=("tool-call", "tool-update"), tool=("TodoWrite",))
-            latest = await anyio.to_thread.run_sync(_latest_in, messages, await self._newest(lists, LISTS))
+            stored = SessionEvents(self._journal, [row])
+            messages = await _newest(stored, Filter(kind=("message",)), MESSAGES)
+            lists = Filter(kind=("tool-call", "tool-update"), tool=("TodoWrite",))
+            latest = await anyio.to_thread.run_sync(_latest_in, messages, await _newest(stored, lists, LISTS))
             known = self._latest[name] = last, latest
         return known[1]
 
-    async def _newest(self, wanted: Filter, limit: int) -> list[StoredEvent]:
-        found, _ = await self._journal.read_back(NEWEST, wanted, limit=limit, max_bytes=READ_BYTES)
-        return found
+
+async def _newest(stored: SessionEvents, wanted: Filter, limit: int) -> list[StoredEvent]:
+    found, _ = await stored.read_back(NEWEST, wanted, limit=limit, max_bytes=READ_BYTES)
+    return found
 
 
 def _questions(waiting: Sequence[Waiting]) -> dict[str, list[Question]]:

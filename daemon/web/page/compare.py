@@ -28,6 +28,7 @@ from tooltap.daemon.formats import amount, dollars, is_cost_bound, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import STATUSES, WITH_CONTENT, ProjectNames, folder_of, name_of, status_of
 from tooltap.daemon.sessions.row import title_of, words_of
+from tooltap.daemon.sessions.stored import SessionEvents
 from tooltap.daemon.show.diff import DiffHunk, FileDiff, cut, hunks_of_diff
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.files import TAGS
@@ -225,13 +226,13 @@ class Turns(NamedTuple):
     """Whether all turns of the session were read to their end."""
 
 
-async def turns_of(journal: Journal, session: str) -> Turns:
-    """Raises `JournalError`."""
-    wanted = Filter(session=(session,), kind=TURN_KINDS)
+async def turns_of(journal: Journal, row: dict[str, Any]) -> Turns:
+    """`row`: of the session. Raises `JournalError`."""
+    stored, wanted = SessionEvents(journal, [row]), Filter(kind=TURN_KINDS)
     found = _Found()
     after, last, left = journal.oldest - 1, journal.latest, MOST_BYTES
     while after < last and left > 0 and not found.is_full:
-        events, after = await journal.read(after, wanted, up_to=last, max_bytes=min(READ, left))
+        events, after = await stored.read(after, wanted, up_to=last, max_bytes=min(READ, left))
         left -= sum(len(one.body) for one in events)
         await anyio.to_thread.run_sync(found.note, events)
     return Turns(found.turns[:MOST_TURNS], after >= last and not found.is_full)
@@ -325,10 +326,10 @@ class ComparedFile(NamedTuple):
 async def files_of(journal: Journal, row: dict[str, Any]) -> Files:
     """`row`: of the session. Raises `JournalError`."""
     found = SessionFiles(row.get("project") or row.get("cwd"))
-    wanted = Filter(session=(row["session"],), kind=FILE_KINDS, tool=tuple(FILE_TOOLS))
+    stored, wanted = SessionEvents(journal, [row]), Filter(kind=FILE_KINDS, tool=tuple(FILE_TOOLS))
     after, last, left = journal.oldest - 1, journal.latest, MOST_FILE_BYTES
     while after < last and left > 0:
-        events, after = await journal.read(after, wanted, up_to=last, max_bytes=min(READ, left))
+        events, after = await stored.read(after, wanted, up_to=last, max_bytes=min(READ, left))
         left -= sum(len(one.body) for one in events)
         await anyio.to_thread.run_sync(_note, found, events)
     return Files(found, after >= last and found.complete)
@@ -478,7 +479,7 @@ class _Compare:
         return await row_of(self._journal, session) if session else None
 
     async def _comparison(self, left: dict[str, Any], right: dict[str, Any], names: ProjectNames) -> Comparison:
-        turns = [await turns_of(self._journal, row["session"]) for row in (left, right)]
+        turns = [await turns_of(self._journal, row) for row in (left, right)]
         files = [await files_of(self._journal, row) for row in (left, right)]
         pairs = await anyio.to_thread.run_sync(_pairs, turns[0], turns[1])
         compared, more = await anyio.to_thread.run_sync(compared_files, files[0].known, files[1].known)

@@ -22,6 +22,7 @@ from starlette.routing import BaseRoute
 from tooltap.daemon.formats import counted, spent
 from tooltap.daemon.journal.interface import RemovedBody, StoredEvent, output_ids
 from tooltap.daemon.sessions.listing import name_of
+from tooltap.daemon.sessions.stored import SessionEvents
 from tooltap.daemon.show.blocks import RenderContext, attachments, facts, note, plain
 from tooltap.daemon.show.bodies import milliseconds_of, rest_of, typed_text
 from tooltap.daemon.show.diff import FileDiff, between, near
@@ -45,7 +46,6 @@ from tooltap.daemon.web.page.fragments import Fragments
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, row_of, seq_of
 from tooltap.daemon.web.page.timeline import SEARCH_BYTES, of_call, states_of
 from tooltap.protocol.events import Attachment, Display
-from tooltap.protocol.filters import Filter
 from tooltap.protocol.frames import EventRequest
 from tooltap.protocol.model_view import model_blocks
 
@@ -349,14 +349,14 @@ async def event_page(services: Services, fragments: Fragments, seq: int) -> dict
     """Return the values for the template of an event's page. Raises `WebError` and `JournalError`."""
     found = {view: await _view(services, seq, view) for view, _ in VIEWS}
     event = found["raw"]
-    session = Filter(session=(event["session"],))
+    session = await SessionEvents.of(services.journal, (event["session"],))
     row = await row_of(services.journal, event["session"])
     stored = await services.journal.event(seq)
     parts = [] if stored is None else await of_call(services.journal, stored)
     states = await states_of(services.journal, parts, SEARCH_BYTES)
     shown = await fragments.of(sorted({*parts, *states.results}), lambda _: "full")
-    before, _ = await services.journal.read_back(seq, session, limit=1)
-    after, _ = await services.journal.read(seq, session, max_bytes=1)
+    before, _ = await session.read_back(seq, limit=1)
+    after, _ = await session.read(seq, max_bytes=1)
     seen = await with_later_view(event, services.journal)
     whole = await whole_event(seen, services.journal, WHOLE_BYTES)
     removed = await services.journal.removed_bodies([] if stored is None else output_ids(stored.body))

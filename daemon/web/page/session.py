@@ -36,6 +36,7 @@ from tooltap.daemon.sessions.listing import (
     status_of,
 )
 from tooltap.daemon.sessions.resuming import in_shell, resume_of
+from tooltap.daemon.sessions.stored import SessionEvents
 from tooltap.daemon.show.blocks import LEVELS, Level
 from tooltap.daemon.show.minimap import KINDS, SessionHistory, drawn
 from tooltap.daemon.show.skins.html import RowHtml, Rows, card_html
@@ -496,10 +497,13 @@ class Overviews:
         return known
 
     async def _read_on(self, session: str, known: _Known) -> None:
-        wanted, latest = Filter(session=(session,), kind=KINDS), self._journal.latest
+        latest = self._journal.latest
         reached = max(known.reached, known.first_seq - 1)
+        if reached >= latest:
+            return
+        stored = await SessionEvents.of(self._journal, (session,))
         while reached < latest:
-            events, reached = await self._journal.read(reached, wanted, up_to=latest, max_bytes=PART)
+            events, reached = await stored.read(reached, Filter(kind=KINDS), up_to=latest, max_bytes=PART)
             await anyio.to_thread.run_sync(known.history.add, events)
             known.reached = reached
 

@@ -29,12 +29,12 @@ from tooltap.daemon.export.source import (
     Exporter,
     JournalSource,
     MissingRange,
-    described,
     learn_names,
 )
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal, JournalError
-from tooltap.daemon.sessions.listing import name_of, stored_names
+from tooltap.daemon.sessions.listing import name_of
+from tooltap.daemon.sessions.stored import SessionEvents
 from tooltap.daemon.show.timeline import TurnOfSession, Turns
 from tooltap.daemon.taps.stream_ids import stream_name
 from tooltap.daemon.web.http.guard import SANDBOX
@@ -184,10 +184,10 @@ def _beginning(turns: list[TurnOfSession], number: int) -> int:
 async def _turns_of(journal: Journal, session: str) -> list[TurnOfSession]:
     """Return the turns of a session; of a very long one, the first. Raises `JournalError`."""
     left = SEARCH_BYTES
-    wanted = Filter(session=stored_names(await described(journal, session)), kind=("message", "turn"))
+    stored, wanted = await SessionEvents.of(journal, (session,)), Filter(kind=("message", "turn"))
     turns, reached = Turns(), journal.oldest - 1
     while reached < journal.latest and left > 0 and len(turns.all) < TURNS:
-        events, reached = await journal.read(reached, wanted, up_to=journal.latest, max_bytes=READ)
+        events, reached = await stored.read(reached, wanted, up_to=journal.latest, max_bytes=READ)
         left -= sum(len(one.body) for one in events)
 
         def add(events: list[Any] = events) -> None:

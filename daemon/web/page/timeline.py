@@ -19,6 +19,7 @@ import anyio
 import msgspec
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.sessions.stored import SessionEvents
 from tooltap.daemon.show.shown import Fragment, card_key, key_of
 from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
@@ -101,7 +102,7 @@ async def older(journal: Journal, selection: Selection, bounds: Bounds, before: 
     last = min(before - 1, journal.latest)
     reached = before
     while search.is_unfinished and reached > journal.oldest:
-        found, reached = await journal.read_back(
+        found, reached = await search.journal.read_back(
             reached, search.wanted, limit=search.room, max_bytes=min(CHUNK, search.bytes_left)
         )
         if (cut := await search.take(found)) is not None:
@@ -118,7 +119,7 @@ async def newer(journal: Journal, selection: Selection, bounds: Bounds, after: i
     latest = journal.latest
     reached = max(min(after, latest), journal.oldest - 1)
     while search.is_unfinished and reached < latest:
-        found, reached = await journal.read(
+        found, reached = await search.journal.read(
             reached, search.wanted, up_to=latest, max_bytes=min(CHUNK, search.bytes_left)
         )
         if (cut := await search.take(found)) is not None:
@@ -173,7 +174,10 @@ async def section_of(
 class _Search:
     """Collects the events of a page, and counts what may still be read."""
 
-    def __init__(self, selection: Selection, bounds: Bounds, opened: frozenset[int]) -> None:
+    def __init__(
+        self, journal: Journal | SessionEvents, selection: Selection, bounds: Bounds, opened: frozenset[int]
+    ) -> None:
+        self.journal = journal
         self.wanted = selection.narrowed
         self.found: list[StoredEvent] = []
         self._events = bounds.events
@@ -188,7 +192,10 @@ class _Search:
         if selection.is_open:
             rows = await journal.open_calls()
             opened = frozenset(row["seq"] for row in [*rows["calls"], *rows["permissions"]] if _is_in(row, selection))
-        return cls(selection, bounds, opened)
+        sessions = selection.wanted.session
+        return cls(
+            journal if sessions is None else await SessionEvents.of(journal, sessions), selection, bounds, opened
+        )
 
     @property
     def is_unfinished(self) -> bool:

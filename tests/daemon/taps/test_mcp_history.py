@@ -11,9 +11,12 @@ import pytest
 
 from tests.attacks import masked
 from tests.cli.command import here
+from tests.daemon.events import commit, event, message
 from tests.daemon.journal.test_journal_damage import damage
 from tests.daemon.processes import DaemonProcess
+from tests.daemon.running import running
 from tests.daemon.taps.test_mcp import FILE, IMAGE, Agent, agent
+from tooltap.protocol.events import SessionEvent
 
 pytestmark = pytest.mark.anyio
 
@@ -244,3 +247,18 @@ def test_options_that_do_not_fit(options: tuple[str, ...], error: str) -> None:
     finished = here("mcp", *options)
     assert finished.returncode == 2
     assert error in finished.stderr.decode()
+
+
+@pytest.mark.process
+async def test_a_session_has_what_came_before_its_id_was_known(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        for base, name in enumerate(("first", "second")):
+            named = event(SessionEvent, line=base + 1, session=name, state="updated", alias="s", index=1)
+            asked = message(f"asked the {name}", line=base + 1, session="s")
+            said = message(f"said by the {name}", line=base + 1, session=name, index=2)
+            daemon.commit(commit(asked, named, said, base=base))
+        async with agent(tmp_path, daemon.path, "--history", "--all-projects") as model:
+            found = await ask(model, "get_session", session="second")
+
+    assert "asked the second" in found
+    assert "asked the first" not in found

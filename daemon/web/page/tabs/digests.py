@@ -15,6 +15,7 @@ import anyio
 
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.row import first_line_of
+from tooltap.daemon.sessions.stored import SessionEvents
 from tooltap.daemon.show.turn_naming import TurnNaming
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.web.page.addresses import session_url
@@ -139,12 +140,12 @@ class Digests(Generic[D]):
         if len(self._entries) > REMEMBERED:
             self._entries.popitem(last=False)
         async with entry.lock:
-            await self._catch_up(entry, str(row["session"]))
+            await self._catch_up(entry, SessionEvents(self._journal, [row]))
             yield entry.digest
 
-    async def _catch_up(self, entry: _Entry[D], session: str) -> None:
-        wanted = Filter(session=(session,), kind=entry.digest.KINDS)
+    async def _catch_up(self, entry: _Entry[D], stored: SessionEvents) -> None:
+        wanted = Filter(kind=entry.digest.KINDS)
         latest = self._journal.latest
         while entry.reached < latest:
-            found, reached = await self._journal.read(entry.reached, wanted, up_to=latest)
+            found, reached = await stored.read(entry.reached, wanted, up_to=latest)
             await anyio.to_thread.run_sync(entry.note, found, reached)

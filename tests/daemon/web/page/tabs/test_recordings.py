@@ -34,11 +34,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser
     with browsed(tmp_path_factory.mktemp("tabs")) as (daemon, browser):
         for stream, produced in streams.items():
             daemon.commit(commit(*produced, stream=stream, state="ended"))
-            for one in produced:
+            events = [orjson.loads(one.body) for one in produced]
+            known_as = {one["alias"]: one["session"] for one in events if "alias" in one}
+            for one in events:
                 seq += 1
-                sessions[one.session].append({**orjson.loads(one.body), "seq": seq})
+                sessions[known_as.get(one["session"], one["session"])].append({**one, "seq": seq})
         listed = {one["session"] for one in browser.get("/api/sessions?limit=1000").json["sessions"]}
-        # The others are names that a session had before its id was known.
+        # In the others nothing was asked, said or done.
         yield browser, {name: events for name, events in sessions.items() if name in listed}
 
 
