@@ -50,7 +50,15 @@ from tooltap.daemon.journal.interface import (
     StreamConflictError,
     StreamInfo,
 )
-from tooltap.daemon.sessions.joining import DISPLAY_TOOLS, Displays, Joining, is_tap, is_telemetry, take_held
+from tooltap.daemon.sessions.joining import (
+    DISPLAY_TOOLS,
+    Displays,
+    Joining,
+    is_tap,
+    is_telemetry,
+    remove_reported,
+    take_held,
+)
 from tooltap.daemon.sessions.projection import HOOKS
 from tooltap.daemon.sessions.questions import Questions, Settled
 from tooltap.daemon.sessions.repository import Repositories
@@ -311,10 +319,7 @@ class Streams:
             if one.stream in self.connections:
                 raise NotEndedError(f"telemetry of session {session} is being stored")
             await self.end(one.stream)
-        is_pinned = session in await self._journal.pinned()
-        await self._journal.remove_session(session)
-        if is_pinned:
-            await self._journal.pin(session, pinned=True)
+        await remove_reported(self._journal, session)
         _log.info("what telemetry has reported of a session was deleted: its file is read", session=session)
         return True
 

@@ -510,6 +510,15 @@ def is_telemetry(info: StreamInfo) -> bool:
     return info.asked_dialect == TELEMETRY
 
 
+async def remove_reported(journal: Journal, session: str) -> None:
+    """Delete what was reported of a session, which another stream is about to report. Raises `NotEndedError` and
+    `JournalError`."""
+    is_pinned = session in await journal.pinned()
+    await journal.remove_session(session)
+    if is_pinned:
+        await journal.pin(session, pinned=True)
+
+
 def is_silent_gateway(info: StreamInfo) -> bool:
     """Return whether a gateway's stream has reported no answer of the model yet, so that the agent's own stream may
     still take over."""

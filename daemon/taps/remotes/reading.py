@@ -21,6 +21,7 @@ import msgspec
 from tooltap.daemon.export.redaction import masked_line, masked_output
 from tooltap.daemon.journal.interface import Commit, Journal, RemotePosition, StreamInfo, place_of_output
 from tooltap.daemon.journal.json_lines import OutputLine
+from tooltap.daemon.sessions.joining import is_telemetry, remove_reported
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.taps.remotes.sending import Working
 from tooltap.daemon.taps.remotes.settings import Bounds
@@ -228,6 +229,8 @@ class Reader:
         assert position is not None
         is_known = seq <= position.seq if position.epoch == self._place.epoch else event.fields.line <= position.line
         if not is_known:
+            if isinstance(event.fields, Notice) and event.fields.code == "replaced":
+                await self._withdraw(event.session)
             if self._stream is not info or len(self._batch) >= BATCH_EVENTS or self._bytes >= BATCH_BYTES:
                 await self._commit_batch()
             self._stream = info
@@ -238,6 +241,19 @@ class Reader:
             info.remote = RemotePosition(epoch=self._place.epoch, seq=seq, line=event.fields.line)
             info.last_session = event.session
         self._place.seq = seq
+
+    async def _withdraw(self, session: str) -> None:
+        """Delete what telemetry has reported of a session, as the remote has done because the session's file reports
+        all of it again."""
+        await self._commit_batch()
+        streams = await self._journal.streams_of(session)
+        if not streams or not all(map(is_telemetry, streams)):
+            return
+        for one in streams:
+            if one.state != "ended":
+                await self._set_state(one, "ended")
+            self._infos.pop(one.stream, None)
+        await remove_reported(self._journal, session)
 
     def _own_event(self, body: bytes) -> Produced | None:
         """Return the event as one of this journal's; None for one that the remote has read from a remote of its own,

@@ -18,14 +18,14 @@ import pytest
 from tests.attacks.conftest import open_folder as open_folder
 from tests.attacks.other_user import BECOME, NOBODY, PYTHON_FOR_ALL, needs_another_user
 from tests.cli.tap.spooling import until
-from tests.daemon.events import commit, message
+from tests.daemon.events import commit, event, message
 from tests.daemon.lives import Lives
 from tests.daemon.nats_server import NatsServer
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import Running, Wire, running
 from tooltap.daemon.taps.remotes.settings import Remote, RemotesError, checked, file_of, load, store
 from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.events import with_seq
+from tooltap.protocol.events import Notice, with_seq
 
 LINES = 12
 """Lines that are published between two kills."""
@@ -234,6 +234,36 @@ def test_what_the_remote_has_deleted_meanwhile_is_named(tmp_path: Path) -> None:
 
     assert (read["text"], there_still["text"]) == ("read", "still there")
     assert (notice["code"], notice["data"]["reason"]) == ("lost", "retention")
+
+
+@pytest.mark.process
+def test_what_a_session_file_has_replaced_there_is_replaced_here(tmp_path: Path) -> None:
+    told = [message("said", f"otlp-{name}", session=name, dialect="otlp") for name in ("one", "two")]
+    replaced = event(Notice, "f", session="one", level="info", code="replaced", text="Its file reports it.")
+    said_again = message("said", "f", session="one", line=2)
+    talk = 'cat "$0/first"; test -e "$0/read" && cat "$0/second"; exec sleep 1000'
+    (tmp_path / "first").write_text(said_by(told))
+    (tmp_path / "second").write_text(said_by([*told, replaced, said_again]).partition("\n")[2])
+    with running(tmp_path / "here", **FAST) as here:
+        store(file_of(tmp_path / "here" / "journal.db"), (Remote("box", "box", ("sh", "-c", talk, str(tmp_path))),))
+        until(lambda: texts(here) == ["said", "said"])
+        with here.connect() as wire:
+            wire.ask("pin", session="box/one")
+        (tmp_path / "read").touch()
+        store(file_of(tmp_path / "here" / "journal.db"), ())
+        until(lambda: not here.stats()["remotes"]["connections"])
+        store(file_of(tmp_path / "here" / "journal.db"), (Remote("box", "box", ("sh", "-c", talk, str(tmp_path))),))
+        until(lambda: len(texts(here)) == 3)
+        with here.connect() as wire, here.connect() as other:
+            found = journaled(wire)
+            listed = {one["session"]: one.get("pinned", False) for one in other.ask("sessions")["sessions"]}
+
+    assert [(one["session"], one.get("code") or one["text"]) for one in found] == [
+        ("box/two", "said"),
+        ("box/one", "replaced"),
+        ("box/one", "said"),
+    ]
+    assert listed == {"box/one": True, "box/two": False}
 
 
 @pytest.mark.process
