@@ -1,10 +1,10 @@
 """`make storm`: everything at once, and everything fails: publishers, followed files, taps, subscribers, questions and
-answers, exports, searches, a collector of spans, a browser, retention, under kills, full disks, jumps of the clock and
-cut connections.
+answers, exports, searches, a collector of spans, a second daemon of which the first is a remote, a browser, retention,
+under kills, full disks, jumps of the clock and cut connections.
 
-At the end the faults stop, what was begun is finished, and one checker compares what every client got, and what was
-exported. The exit code is 1 if anything differs. A seed gives the same lines, and the same faults in the same order;
-what is done when one comes depends on the machine.
+At the end the faults stop, what was begun is finished, and one checker compares what every client, the collector and
+the second daemon got. The exit code is 1 if anything differs. A seed gives the same lines, and the same faults in the
+same order; what is done when one comes depends on the machine.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from tests.programs import found
 from tests.storm.agents import session_id
 from tests.storm.checker import Expected, Ledger, Record, Row, Subscriber, check_with, unexplained, unsent
 from tests.storm.collector import exported
+from tests.storm.connection import cursors
 from tests.storm.faults import Faults
 from tests.storm.publishers import published
-from tests.storm.readers import Reader, Received, position, received
+from tests.storm.readers import Reader, Received, last_event, position, received
 from tests.storm.users import FOLLOWED, Users
-from tests.storm.world import World
+from tests.storm.world import NAME, World
 
 PUBLISHERS = 3
 RATE = 2_500.0
@@ -108,6 +109,8 @@ class Storm:
             options |= {"token": str(world.token), "host": f"127.0.0.1:{world.port}"}
             options["raw"] = str(self._raw) if name == "recorder" else ""
             world.launch(name, "readers", json.dumps(options))
+        options |= {"door": "socket", "place": str(world.other_socket), "record": str(self._record("other"))}
+        world.launch("other", "readers", json.dumps({**options, "filter": {}, "slow": 0, "remote": NAME}))
         for index in range(PUBLISHERS):
             path = world.cut_socket if index == 0 else world.socket
             options = {"path": str(path), "record": str(world.records / f"publisher-{index}.jsonl"), "seed": self.seed}
@@ -159,8 +162,9 @@ class Storm:
         for number, expected in numbers.choices([*streams.items()], k=SAMPLE):
             if expected.acked > 2 and number != FOLLOWED:
                 users.look_for(number, numbers.randrange(2, expected.acked), is_final=True)
-        self._examine()
         self._catch_up()
+        self._read_on()
+        self._examine()
         subscribers = [Subscriber(name, one[1], received(self._record(name))) for name, one in self._filters.items()]
         recorder = subscribers[0].received
         record = Record(
@@ -175,6 +179,8 @@ class Storm:
             rows=rows,
             gaps=recorder.gaps,
             spans=exported(self._spans),
+            other=received(self._record("other")),
+            cursors=cursors(world.connections),
             unsent=[*unsent(world.log.read_bytes())],
             wrong=[*world.wrong, *self._logged()],
         )
@@ -253,11 +259,20 @@ class Storm:
             if (cursor := page.get("cursor")) is None:
                 return rows
 
+    def _read_on(self) -> None:
+        """Let the other daemon read everything, and begin a connection after that."""
+        world, record = self.world, self._record("other")
+        world.until("the other daemon has everything", lambda: last_event(record)[1] == self.ledger.plain[-1])
+        connections = len(cursors(world.connections))
+        world.cut_off()
+        world.until("the other daemon connects again", lambda: len(cursors(world.connections)) > connections)
+
     def _examine(self) -> None:
-        """The journal is intact, and nothing is wrong with the installation."""
-        done = self.world.command("journal", "check", "--config", self.world.config)
-        if done.returncode:
-            self.world.note(f"`journal check`: {(done.stdout + done.stderr).decode()[-1_000:]}")
+        """The journals are intact, and nothing is wrong with the installation."""
+        for daemon in (self.world.daemon, self.world.other):
+            done = self.world.command("journal", "check", "--config", daemon.config)
+            if done.returncode:
+                self.world.note(f"`journal check`: {(done.stdout + done.stderr).decode()[-1_000:]}")
         done = self.world.command("doctor", "--json", "--config", self.world.config, "--timeout", "30")
         with suppress(ValueError):
             for one in json.loads(done.stdout)["findings"]:
@@ -266,7 +281,8 @@ class Storm:
 
     def _logged(self) -> Iterator[str]:
         """What the daemons have logged that no fault explains."""
-        yield from unexplained(self.world.log.read_bytes())
+        for daemon in (self.world.daemon, self.world.other):
+            yield from unexplained(daemon.log.read_bytes())
         browser = self.world.records / "browser"
         yield from (f"the page: {one}" for one in (browser.read_text().splitlines() if browser.exists() else []))
 

@@ -5,6 +5,7 @@ It is pure: a `Record` has what the actors have written down, and what the journ
 
 from __future__ import annotations
 
+import itertools
 import json
 import zlib
 from array import array
@@ -17,7 +18,7 @@ import msgspec
 
 from tests.storm.agents import session_number, word
 from tests.storm.collector import Exported
-from tests.storm.readers import Received
+from tests.storm.readers import Received, plain
 from tooltap.daemon.telemetry.sender import DELETED
 
 __all__ = [
@@ -117,6 +118,10 @@ class Record:
     """What the collector has taken."""
     unsent: list[tuple[int, int]] = field(default_factory=list)
     """From and to: events of which the daemons have said that retention deleted them before their spans were sent."""
+    other: Received | None = None
+    """What the daemon has of which this one is a remote, with the checksums of what the remote has."""
+    cursors: list[int] = field(default_factory=list)
+    """After which `seq` the other daemon has read, at each of its connections; the last one is of the end."""
     wrong: list[str] = field(default_factory=list)
     """What actors have found themselves."""
 
@@ -200,6 +205,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.crc: array[int] = array("Q", [0])
+        self.plain: array[int] = array("Q", [0])
+        """Checksums without `seq`."""
         self.kind: array[int] = array("H", [0])
         self.session: array[int] = array("L", [0])
         self.kinds: dict[str, int] = {"": 0}
@@ -223,9 +230,10 @@ class Ledger:
         if one.seq < len(self.crc):
             self.wrong.append(f"event {one.seq} came again, or out of order")
             return
-        for column in (self.crc, self.kind, self.session):
+        for column in (self.crc, self.plain, self.kind, self.session):
             column.extend([0] * (one.seq - len(column)))
         self.crc.append(zlib.crc32(raw))
+        self.plain.append(zlib.crc32(plain(raw)))
         self.kind.append(self.kinds.setdefault(one.kind, len(self.kinds)))
         self.session.append(self.sessions.setdefault(one.session, len(self.sessions)))
         if not one.replay:
@@ -338,6 +346,7 @@ def check_with(record: Record, ledger: Ledger) -> list[str]:
         "search": _searches(record, ledger),
         "figure": _figures(record, ledger),
         "span": _spans(record, ledger),
+        "remote": _remote(record, ledger),
     }
     found = []
     for name, sentences in parts.items():
@@ -350,6 +359,10 @@ def check_with(record: Record, ledger: Ledger) -> list[str]:
 
 def _within(seq: int, gaps: list[tuple[int, int]]) -> bool:
     return any(first <= seq <= last for first, last in gaps)
+
+
+def _overlap(part: tuple[int, int], gaps: list[tuple[int, int]]) -> bool:
+    return part[0] <= part[1] and any(first <= part[1] and part[0] <= last for first, last in gaps)
 
 
 def _twice(record: Record, ledger: Ledger) -> Iterator[str]:
@@ -583,6 +596,49 @@ def _spans(record: Record, ledger: Ledger) -> Iterator[str]:
     for session, count in missing.items():
         if count > unknown[session]:
             yield f"{session} has spans inside of {count} others that did not come; {unknown[session]} may be missing"
+
+
+def _remote(record: Record, ledger: Ledger) -> Iterator[str]:
+    """The other daemon has each event once, in order and unchanged, or says that it is missing, as it is here; and it
+    would read on after the end."""
+    if record.other is None:
+        return
+    still = {seq for seq, _ in record.stored.events}
+    places: dict[int, list[int]] = {}
+    """Checksum -> `seq` of the events that have it."""
+    for seq in range(1, record.latest + 1):
+        if ledger.has(seq):
+            places.setdefault(ledger.plain[seq], []).append(seq)
+    missing = bytearray(record.latest + 2)
+    for first, last in record.other.missing:
+        missing[first : last + 1] = b"\1" * (min(last, record.latest) + 1 - first)
+    before = reached = 0
+    for number, crc in [*record.other.events, (0, 0)]:
+        is_end = number == 0
+        found = [record.latest + 1] if is_end else places.get(crc, [])
+        later = [one for one in found if one > reached]
+        if found and not later:
+            yield f"the other daemon got event {found[-1]} again, or out of order, as {number}"
+        elif not found and not record.gaps:
+            yield f"event {number} of the other daemon is none of its remote"
+        between, before = (before + 1, number - 1), number
+        if not later:
+            continue
+        skipped = range(reached + 1, later[0])
+        if skipped and not is_end and _overlap(between, record.other.gaps):
+            skipped = range(0)  # what its recorder has missed is not known
+        for one in skipped:
+            if ledger.has(one) and not missing[one]:
+                yield f"the other daemon did not get event {one}, and does not say so"
+            elif ledger.has(one) and one in still:
+                yield f"the other daemon did not get event {one}, which is still in the journal"
+        reached = later[0]
+    yield from (f"the other daemon got events {first} to {last} as damaged" for first, last in record.other.faulty)
+    for one, then in itertools.pairwise(record.cursors):
+        if then < one:
+            yield f"the other daemon has read after event {then}, and before that after {one}"
+    if record.cursors and record.cursors[-1] != record.latest:
+        yield f"the other daemon would read on after event {record.cursors[-1]}, and the end is {record.latest}"
 
 
 def unsent(log: bytes) -> Iterator[tuple[int, int]]:

@@ -36,6 +36,7 @@ class Faults:
         self._kinds = [
             *(self.kill, self.kill, self.terminate, self.stop, self.failpoint, self.jump, self.remove_index),
             *(self.kill_client, self.kill_client, self.kill_client),
+            *(self.kill_other, self.cut_off),
             *([self.fill] if world.can_fill else []),
         ]
 
@@ -47,23 +48,23 @@ class Faults:
             self._random.choice(self._kinds)()
 
     def kill(self) -> None:
-        self._world.signal(signal.SIGKILL)
+        self._world.daemon.signal(signal.SIGKILL)
         self._world.counts["kills of the daemon"] += 1
 
     def terminate(self) -> None:
-        self._world.signal(signal.SIGTERM)
+        self._world.daemon.signal(signal.SIGTERM)
         self._world.counts["ends of the daemon"] += 1
 
     def failpoint(self) -> None:
         """The next daemon dies at a place of the code."""
-        self._world.failpoint = f"{self._random.choice(FAILPOINTS)}:{self._random.randrange(1, 300)}"
+        self._world.daemon.failpoint = f"{self._random.choice(FAILPOINTS)}:{self._random.randrange(1, 300)}"
         self.kill()
         self._world.counts["failpoints"] += 1
 
     def stop(self) -> None:
-        self._world.signal(signal.SIGSTOP)
+        self._world.daemon.signal(signal.SIGSTOP)
         self._world.stopping.wait(self._random.uniform(0.2, 2))
-        self._world.signal(signal.SIGCONT)
+        self._world.daemon.signal(signal.SIGCONT)
         self._world.counts["stops"] += 1
 
     def jump(self) -> None:
@@ -89,3 +90,11 @@ class Faults:
     def kill_client(self) -> None:
         self._world.restart(self._random.choice(self._victims))
         self._world.counts["kills of clients"] += 1
+
+    def kill_other(self) -> None:
+        self._world.other.signal(signal.SIGKILL)
+        self._world.counts["kills of the other daemon"] += 1
+
+    def cut_off(self) -> None:
+        self._world.cut_off()
+        self._world.counts["kills of the connection"] += 1

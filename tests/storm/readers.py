@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-__all__ = ["Received", "received"]
+__all__ = ["Received", "last_event", "plain", "received"]
 
 ROW = struct.Struct("<cQQ")
-EVENT, GAP, FAULTY_GAP, POSITION = b"e", b"g", b"x", b"p"
+EVENT, GAP, FAULTY_GAP, POSITION, MISSING = b"e", b"g", b"x", b"p", b"m"
 TIMEOUT = 60
 BLOCK = 262_144
 
@@ -37,11 +37,14 @@ class Received(NamedTuple):
     faulty: list[tuple[int, int]]
     """Gaps for another reason."""
     position: int
+    missing: tuple[tuple[int, int], ...] = ()
+    """From and to, in the numbers of the remote: what its reader says to be missing."""
 
 
 def received(record: Path) -> Received:
     found = Received([], [], [], 0)
     position = 0
+    missing = []
     data = record.read_bytes() if record.exists() else b""
     for kind, first, second in ROW.iter_unpack(data[: len(data) - len(data) % ROW.size]):
         if kind == EVENT:
@@ -49,9 +52,11 @@ def received(record: Path) -> Received:
             position = first
         elif kind in (GAP, FAULTY_GAP):
             (found.gaps if kind == GAP else found.faulty).append((first, second))
+        elif kind == MISSING:
+            missing.append((first, second))
         else:
             position = first
-    return found._replace(position=position)
+    return found._replace(position=position, missing=tuple(missing))
 
 
 def position(record: Path) -> int:
@@ -68,9 +73,33 @@ def position(record: Path) -> int:
     return 0
 
 
+def last_event(record: Path) -> tuple[int, int]:
+    """`seq` and CRC-32 of the last event."""
+    size = record.stat().st_size if record.exists() else 0
+    with record.open("rb") if size >= ROW.size else open(os.devnull, "rb") as file:
+        at = size - size % ROW.size
+        while at:
+            at -= ROW.size
+            file.seek(at)
+            kind, first, second = ROW.unpack(file.read(ROW.size))
+            if kind == EVENT:
+                return int(first), int(second)
+    return 0, 0
+
+
+def plain(line: bytes, remote: str = "") -> bytes:
+    """An event without its `seq`; of a remote, as its own daemon has it."""
+    body = line[line.index(b",") :]
+    if remote:
+        name = remote.encode()
+        body = body.replace(b',"host":"%b"' % name, b"").replace(b'"%b/' % name, b'"')
+    return body
+
+
 class Reader:
     """`door`: `socket` or `http`; `place`: its path, or its port; `token`: file with the token of `http`; `slow`:
-    seconds to sleep after each block; `raw`: file for the lines."""
+    seconds to sleep after each block; `raw`: file for the lines; `remote`: it writes down the checksums of what this
+    remote has, and what is missing of it."""
 
     def __init__(
         self,
@@ -82,6 +111,7 @@ class Reader:
         token: str,
         host: str,
         raw: str,
+        remote: str = "",
     ) -> None:
         self._lines = self._socket_lines if door == "socket" else self._http_lines
         self._place = place
@@ -89,6 +119,7 @@ class Reader:
         self._slow = slow
         self._token = Path(token)
         self._host = host
+        self._remote = remote
         file = Path(record)
         self._raw = os.open(raw, os.O_RDWR | os.O_CREAT, 0o600) if raw else -1
         self._record = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -115,7 +146,7 @@ class Reader:
         for line in block:
             if line.startswith(b'{"seq":'):
                 seq = int(line[7 : line.index(b",", 7)])
-                rows.append(ROW.pack(EVENT, seq, zlib.crc32(line)))
+                rows.append(self._row(seq, line))
                 raw.append(line)
                 self._at = seq
             elif line:
@@ -124,6 +155,15 @@ class Reader:
             os.write(self._raw, b"".join(one + b"\n" for one in raw))
         if rows:
             os.write(self._record, b"".join(rows))
+
+    def _row(self, seq: int, line: bytes) -> bytes:
+        if not self._remote:
+            return ROW.pack(EVENT, seq, zlib.crc32(line))
+        if b'"stream":"%b/"' % self._remote.encode() in line:
+            data = json.loads(line)["data"]
+            kind = MISSING if data["reason"] == "retention" else FAULTY_GAP
+            return ROW.pack(kind, data.get("from", 0), data.get("to", 0)) + ROW.pack(POSITION, seq, 0)
+        return ROW.pack(EVENT, seq, zlib.crc32(plain(line, self._remote)))
 
     def _control(self, frame: dict[str, Any], rows: list[bytes]) -> None:
         match frame.get("op"):

@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import copy
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -18,8 +23,10 @@ from tests.daemon.web.browsing import until
 from tests.storm.agents import CALL_EVERY, line, session_id, word
 from tests.storm.checker import Answering, Expected, Export, Record, Row, Search, Subscriber, check, unexplained, unsent
 from tests.storm.collector import Collector, Exported, exported, exported_of
+from tests.storm.connection import cursors
 from tests.storm.publishers import Published, published
-from tests.storm.readers import Reader, Received, position, received
+from tests.storm.readers import Reader, Received, last_event, plain, position, received
+from tests.storm.world import NAME
 from tooltap.daemon.journal.sqlite.writer import Writer
 from tooltap.daemon.sessions.repetitions import Compared
 from tooltap.daemon.telemetry.sender import DELETED
@@ -91,6 +98,8 @@ def recorded(folder: Path) -> Record:
         searches=[Search(1, 5, hits, True)],
         rows=rows,
         spans=[exported_of(one) for request in sent for one in spans_in(request.body)],
+        other=Received([(seq, crc32(plain(one))) for seq, one in enumerate(lines, 1)], [], [], latest),
+        cursors=[0, 5, latest],
     )
 
 
@@ -311,12 +320,59 @@ def move_span(record: Record) -> None:
     record.spans = [one._replace(parent="0123456789abcdef") if one.about == CALL else one for one in record.spans]
 
 
+def read_nothing(record: Record) -> None:
+    """The other daemon has no event 8, and every later one."""
+    _other(record).events.pop(7)
+
+
+def read_twice(record: Record) -> None:
+    events = _other(record).events
+    events.append((events[-1][0] + 1, events[7][1]))
+
+
+def read_out_of_order(record: Record) -> None:
+    events = _other(record).events
+    events[7:9] = [(8, events[8][1]), (9, events[7][1])]
+
+
+def read_changed(record: Record) -> None:
+    seq, crc = _other(record).events[7]
+    _other(record).events[7] = seq, crc ^ 1
+
+
+def read_less(record: Record) -> None:
+    del _other(record).events[-3:]
+
+
+def name_what_is_there(record: Record) -> None:
+    """The other daemon says that an event was deleted, which is still in the journal."""
+    _other(record).events.pop(7)
+    record.other = _other(record)._replace(missing=((8, 8),))
+
+
+def read_damaged(record: Record) -> None:
+    _other(record).faulty.append((8, 8))
+
+
+def read_from_before(record: Record) -> None:
+    record.cursors[:] = [9, 5, record.latest]
+
+
+def read_on_too_early(record: Record) -> None:
+    record.cursors[-1] -= 1
+
+
 def note(record: Record) -> None:
     record.wrong.append("the daemon ended with 70")
 
 
 def _call(record: Record) -> Exported:
     return next(one for one in record.spans if one.about == CALL)
+
+
+def _other(record: Record) -> Received:
+    assert record.other is not None
+    return record.other
 
 
 def _seq(record: Record, part: bytes) -> int:
@@ -372,6 +428,15 @@ FALSE: dict[Callable[[Record], None], str] = {
     fail_call: "1 spans, and 0 of them in the journal",
     share_id: "is of several things",
     move_span: "has spans inside of 1 others that did not come",
+    read_nothing: "the other daemon did not get event 8, and does not say so",
+    read_twice: "the other daemon got event 8 again, or out of order",
+    read_out_of_order: "the other daemon got event 8 again, or out of order, as 9",
+    read_changed: "event 8 of the other daemon is none of its remote",
+    read_less: "the other daemon did not get event",
+    name_what_is_there: "the other daemon did not get event 8, which is still in the journal",
+    read_damaged: "the other daemon got events 8 to 8 as damaged",
+    read_from_before: "has read after event 5, and before that after 9",
+    read_on_too_early: "the other daemon would read on after event",
     note: "the daemon ended with 70",
 }
 
@@ -437,6 +502,63 @@ def test_events_in_a_gap_are_not_missed(true: Record) -> None:
     record.subscribers[0].received.gaps.append((5, 9))
     record.searches.clear()
     assert check(record) == []
+
+
+def test_other_daemon_may_lack_what_it_says_to_have_been_deleted(true: Record) -> None:
+    record = copy.deepcopy(true)
+    del _other(record).events[:9], record.stored.events[:9]
+    record.other = _other(record)._replace(missing=((1, 9),))
+    assert [one for one in check(record) if one.startswith("remote")] == []
+
+
+def test_what_the_other_daemon_has_deleted_itself_is_not_missed(true: Record) -> None:
+    record = copy.deepcopy(true)
+    events = _other(record).events
+    events[:] = [one for one in events if one[0] not in (5, 6, 8, 9)]  # 7 is of a session that was kept
+    _other(record).gaps.append((5, 9))
+    assert check(record) == []
+
+
+def test_event_that_was_read_again_here_may_be_there_as_often(true: Record) -> None:
+    record = copy.deepcopy(true)
+    first = json.loads(next(iter(record.lines)))
+    again = json.dumps(first | {"seq": record.latest + 1}, separators=(",", ":")).encode()
+    record.lines = [*record.lines, again]
+    record.latest += 1
+    record.cursors[-1] += 1
+    _other(record).events.append((len(_other(record).events) + 1, crc32(plain(again))))
+    assert [one for one in check(record) if one.startswith("remote")] == []
+
+
+def test_event_of_a_remote_is_known_for_that_of_its_own_daemon(tmp_path: Path) -> None:
+    there = b'{"seq":7,"kind":"message","text":"w","id":"s:1:0","stream":"s","session":"a","ts":5}'
+    here = there.replace(b'"seq":7', b'"seq":9').replace(b'"s:1:0"', b'"%b/s:1:0"' % NAME.encode())
+    here = here.replace(b'"stream":"s"', b'"stream":"%b/s"' % NAME.encode())
+    here = here.replace(b'"a"', b'"%b/a"' % NAME.encode())[:-1] + b',"host":"%b"}' % NAME.encode()
+    lost = {"seq": 10, "kind": "notice", "stream": f"{NAME}/", "data": {"from": 3, "to": 6, "reason": "retention"}}
+    reset = lost | {"seq": 11, "data": {"reason": "reset"}}
+    record = tmp_path / "other.received"
+    reader = Reader("socket", "", str(record), {}, 0, "", "", "", NAME)
+    reader.take([here, *(json.dumps(one, separators=(",", ":")).encode() for one in (lost, reset))])
+
+    assert received(record) == Received([(9, crc32(plain(there)))], [], [(0, 0)], 11, ((3, 6),))
+    assert (last_event(record), position(record)) == ((9, crc32(plain(there))), 11)
+
+
+@pytest.mark.process
+def test_connection_notes_its_cursor_and_dies_when_it_is_cut(tmp_path: Path) -> None:
+    record, cut = tmp_path / "connections", tmp_path / "cut"
+    cut.touch()
+    program = [sys.executable, "-m", "tests.storm.connection", str(record), str(cut)]
+    with running(tmp_path) as daemon:
+        environment = {**os.environ, "TOOLTAP_SOCKET": str(daemon.path)}
+        for at, after in enumerate(("start", f"{daemon.daemon.journal.id}:0"), 1):
+            command = [*program, "remote", "send", "--after", after]
+            with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+                until(lambda: len(cursors(record)) == at, "the cursor")  # noqa: B023
+                os.utime(cut, ns=(at, at))
+                assert process.wait(60) == -signal.SIGKILL
+    assert cursors(record) == [0, 0]
 
 
 def test_spans_may_be_missing_of_what_was_deleted_before_they_were_sent(true: Record) -> None:

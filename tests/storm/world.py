@@ -1,4 +1,4 @@
-"""The place of a storm: its folders, its daemon, which is started again whenever it ends, and its processes."""
+"""The place of a storm: its folders, its two daemons, which are started again whenever they end, and its processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 from tests.daemon.constants import write_settings
 from tests.daemon.running import Wire
 
-__all__ = ["PATIENCE", "World"]
+__all__ = ["NAME", "PATIENCE", "World"]
 
 DISK = "900m"
 JOURNAL_BYTES = 64 * 1024 * 1024
@@ -28,6 +28,68 @@ PATIENCE = 600.0
 """Seconds after which what must come true counts as stuck: many times what it takes on a slow machine."""
 POLL = 0.05
 STOPPED, FAILED = 0, 1
+NAME = "storm-remote"
+"""What the daemon is called at the other one. No line of an agent has this word."""
+
+
+class Daemon:
+    """A daemon that is started again whenever it ends. Each must end as the faults explain."""
+
+    def __init__(self, world: World, config: Path, environment: dict[str, str], log: Path) -> None:
+        self.config = config
+        self.log = log
+        self.failpoint = ""
+        """Where the next daemon dies."""
+        self._world = world
+        self._environment = environment
+        self._lock = threading.RLock()
+        self._expected: set[int] = set()
+        self._ending = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._keeper = threading.Thread(target=self._keep, daemon=True)
+
+    def start(self) -> None:
+        self._keeper.start()
+
+    def _keep(self) -> None:
+        world = self._world
+        while not self._ending:
+            with self.log.open("ab") as log:
+                command = [sys.executable, "-m", "tests.daemon.shifted", str(world.ahead), "serve", "--config"]
+                armed = {"TOOLTAP_FAILPOINT": self.failpoint} if self.failpoint else {}
+                with self._lock:
+                    self._expected = {-signal.SIGKILL} if armed else set()
+                    self.failpoint = ""
+                    self._process = subprocess.Popen(
+                        [*command, str(self.config)],
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=log,
+                        env={**self._environment, **armed},
+                    )
+            was_full, fills = world.is_full, world.fills
+            code = self._process.wait()
+            world.counts["daemons"] += 1
+            allowed = self._expected | ({FAILED} if was_full or world.fills > fills else set())
+            if code not in allowed:
+                world.note(f"the daemon ended with {code}, and {sorted(allowed)} was to be expected: see {self.log}")
+            if code == FAILED:
+                time.sleep(0.5)
+
+    def signal(self, number: int) -> None:
+        """Send the daemon a signal, and expect that it ends as the signal says, if it is to end."""
+        with self._lock:
+            if self._process is not None:
+                if number in (signal.SIGKILL, signal.SIGTERM):
+                    self._expected |= {STOPPED, -number} if number == signal.SIGTERM else {-number}
+                self._process.send_signal(number)
+
+    def end(self) -> None:
+        """Kill it for good."""
+        self._ending = True
+        self.signal(signal.SIGKILL)
+        if self._keeper.is_alive():
+            self._keeper.join(PATIENCE)
 
 
 class World:
@@ -44,24 +106,19 @@ class World:
         self.journal = self.disk / "journal.db"
         self.ahead = folder / "ahead"
         self.ahead.write_text("0")
+        self.other_socket = folder / "other.sock"
+        self.connections, self.cut = self.records / "connections", folder / "cut"
         self.config = folder / "tooltap.toml"
         self.log = folder / "daemon.log"
         self.counts: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.is_full = False
-        self._fills = 0
+        self.fills = 0
         """How often the disk was filled."""
         self.stopping = threading.Event()
         """Set when the actors are to end."""
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._commands: dict[str, list[str]] = {}
-        self._lock = threading.RLock()
-        self._expected: set[int] = set()
-        self.failpoint = ""
-        """Where the next daemon dies."""
-        self._ending = False
-        self._daemon: subprocess.Popen[bytes] | None = None
-        self._keeper = threading.Thread(target=self._keep, daemon=True)
         constants = write_settings(
             self.config,
             f"retention_bytes = {JOURNAL_BYTES}\nretention_days = 0\nretention_interval = 2.0\ndrain_interval = 1.0\n"
@@ -82,49 +139,51 @@ class World:
             "PYTHONPATH": str(Path(__file__).parents[2]),
             **constants,
         }
+        self.daemon = Daemon(self, self.config, self.environment, self.log)
+        self.other = self._other()
+
+    def _other(self) -> Daemon:
+        """The daemon of another machine, which reads the events of this one."""
+        home, disk, config = self.folder / "other", self.disk / "other", self.folder / "other.toml"
+        for folder in (home, disk):
+            folder.mkdir(mode=0o700)
+        self.cut.touch()
+        constants = write_settings(
+            config,
+            f"retention_bytes = {JOURNAL_BYTES}\nretention_days = 0\nretention_interval = 2.0\n"
+            f'socket = "{self.other_socket}"\njournal = "sqlite:{disk / "journal.db"}"\n',
+        )
+        places = {"HOME": home, "XDG_RUNTIME_DIR": home, "TOOLTAP_SOCKET": self.other_socket}
+        places |= {"XDG_DATA_HOME": disk / "data", "TOOLTAP_SPOOL": disk / "spool"}
+        environment = {**self.environment, **{name: str(place) for name, place in places.items()}, **constants}
+        return Daemon(self, config, environment, self.folder / "other.log")
 
     # -- the daemon -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._keeper.start()
+        self.daemon.start()
         self.until("the daemon answers", self.answers)
+        self.other.start()
+        self.until("the other daemon answers", self.other_answers)
+        program = ["env", f"TOOLTAP_SOCKET={self.socket}", f"PYTHONPATH={self.environment['PYTHONPATH']}"]
+        program += [sys.executable, "-m", "tests.storm.connection", str(self.connections), str(self.cut)]
+        done = self.command("remote", "add", NAME, "--socket", self.other_socket, "--", *program)
+        if done.returncode:
+            self.note(f"`remote add`: {done.stderr.decode()[-500:]}")
 
-    def _keep(self) -> None:
-        """Run one daemon after another. Each must end as the faults explain."""
-        while not self._ending:
-            with self.log.open("ab") as log:
-                command = [sys.executable, "-m", "tests.daemon.shifted", str(self.ahead), "serve", "--config"]
-                armed = {"TOOLTAP_FAILPOINT": self.failpoint} if self.failpoint else {}
-                with self._lock:
-                    self._expected = {-signal.SIGKILL} if armed else set()
-                    self.failpoint = ""
-                    self._daemon = subprocess.Popen(
-                        [*command, str(self.config)],
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.DEVNULL,
-                        stderr=log,
-                        env={**self.environment, **armed},
-                    )
-            was_full, fills = self.is_full, self._fills
-            code = self._daemon.wait()
-            self.counts["daemons"] += 1
-            allowed = self._expected | ({FAILED} if was_full or self._fills > fills else set())
-            if code not in allowed:
-                self.note(f"the daemon ended with {code}, and {sorted(allowed)} was to be expected: see {self.log}")
-            if code == FAILED:
-                time.sleep(0.5)
+    def other_answers(self) -> bool:
+        return self._answers(self.other_socket)
 
-    def signal(self, number: int) -> None:
-        """Send the daemon a signal, and expect that it ends as the signal says, if it is to end."""
-        with self._lock:
-            if self._daemon is not None:
-                if number in (signal.SIGKILL, signal.SIGTERM):
-                    self._expected |= {STOPPED, -number} if number == signal.SIGTERM else {-number}
-                self._daemon.send_signal(number)
+    def cut_off(self) -> None:
+        """Kill what connects the two daemons."""
+        self.cut.touch()
 
     def answers(self) -> bool:
-        with suppress(OSError, ValueError, AssertionError):
-            self.ask("ping")
+        return self._answers(self.socket)
+
+    def _answers(self, socket: Path) -> bool:
+        with suppress(OSError, ValueError, AssertionError), self.wire(socket) as wire:
+            wire.ask("ping")
             return True
         return False
 
@@ -133,9 +192,9 @@ class World:
         with self.wire() as wire:
             return wire.ask(op, **arguments)
 
-    def wire(self) -> Wire:
-        """A connection, after its greeting. Raises `OSError`."""
-        wire = Wire(self.socket)
+    def wire(self, socket: Path | None = None) -> Wire:
+        """A connection, after its greeting. `socket`: of the other daemon. Raises `OSError`."""
+        wire = Wire(socket or self.socket)
         try:
             if not wire.line():
                 raise ConnectionError
@@ -217,7 +276,7 @@ class World:
     def fill(self) -> None:
         """Leave no byte on the disk."""
         self.is_full = True
-        self._fills += 1
+        self.fills += 1
         with (self.disk / "filler").open("wb", buffering=0) as file:
             for size in (1_048_576, 4_096, 1):
                 with suppress(OSError):
@@ -229,12 +288,11 @@ class World:
         self.is_full = False
 
     def close(self) -> None:
-        self._ending = True
-        self.signal(signal.SIGKILL)
+        self.daemon.end()
+        self.other.end()
         for process in self._processes.values():
             process.kill()
             process.wait()
-        self._keeper.join(PATIENCE)
         if self.can_fill:
             subprocess.run(["umount", "-l", self.disk], check=False)
 
