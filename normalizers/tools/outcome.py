@@ -120,6 +120,8 @@ WORDS: tuple[Words, ...] = (
                     r"Tool execution blocked: |Tool execution (?:for \"[^\"\n]{0,200}\" )?"
                     r"(?:denied by policy|requires user confirmation))", "denied", "Gemini CLI 0.61"),
     Words("gemini", r"\[Operation Cancelled\]", "cancelled", "Gemini CLI 0.61"),
+    Words("claude", r"The user doesn't want to [^\n]{0,300}Correction to the text above: this call was stopped while ",
+          "cancelled", "Claude Code 2.1.332, in a session that goes on"),
     Words("claude", r"The user doesn't want to (?:proceed with this tool use|take this action)", "denied",
           "Claude Code 1.0.128"),
     Words("claude", r"The tool use was rejected", "denied", "Claude Code 2.1.330"),

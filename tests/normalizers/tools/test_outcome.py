@@ -70,6 +70,14 @@ def test_shapes(value: Any, status: str | None) -> None:
         ("User aborted the command", "opencode", False, "cancelled"),
         ("User aborted the command", "pi", False, None),
         ("Operation aborted", "pi", True, "cancelled"),
+        ("The user doesn't want to proceed with this tool use. It was rejected.", "claude", True, "denied"),
+        (
+            "The user doesn't want to proceed with this tool use. It was rejected. Correction to the text above: this "
+            "call was stopped while running, not refused before it ran.",
+            "claude",
+            True,
+            "cancelled",
+        ),
         ("cat: x: Permission denied", "claude", True, None),
         ("ok\nrejected by user", "claude", True, None),
         ("the door was opened by user", "claude", True, None),
