@@ -320,22 +320,21 @@ STOPS_WHEN_DENIED = ("opencode", "qwen")
 """Agents that end the turn when a call is denied, and do not ask their model again."""
 OWN_TURNS = ("opencode",)
 """Agents that answer a prompt in mid-turn together with the one before, each in a turn of its own."""
+BY_THE_MINUTE = ("gemini",)
+"""Agents that name the file of a session by the minute: loaded in the minute in which it began, it is begun anew."""
 EXPLAINED = {
     "gemini/follow/sigint": "Gemini CLI stores no end of an interrupted turn, which goes on for tooltap.",
     "opencode/follow/sigint": "OpenCode stores no end of an interrupted turn, which goes on for tooltap.",
     "qwen/follow/sigint": "Qwen Code stores no end of an interrupted turn, which goes on for tooltap.",
-    "claude/.*/sigint": "Claude Code says of the interrupted call that the user has rejected it: it reads `denied`.",
     "gemini/(run|absent|killed|both|both-killed|proxy|proxy-killed)/fails": "Gemini CLI prints `success`, or over ACP "
     "`completed`, and no exit code, for a command that fails and has printed something: it reads `completed`.",
-    "gemini/(proxy|proxy-killed)/resume": "Gemini CLI cannot load a session in the minute in which it began: it begins "
-    "its file anew, and finds nothing there.",
     "qwen/(gateway|gateway-killed)/resume": "Qwen Code names no session to its model, and changes the first prompt of "
     "one that it resumes: its model, and so the gateway, sees another conversation.",
     "qwen/gateway/default": "Unless it is configured otherwise, Qwen Code asks its model after the answer what to "
     "remember, and repeats the conversation for that: for the gateway it is another prompt.",
     "claude-agent-acp/(proxy|stored)/refused": "Claude Agent says in a message of the model that the server refuses.",
-    "claude-agent-acp/stored/sigint": "Claude Agent repeats the interrupted call as one that the user has rejected: it "
-    "reads `denied`.",
+    "claude-agent-acp/stored/sigint": "Claude Agent repeats the interrupt as a prompt of the user, which begins a "
+    "turn: the one before it reads `completed`.",
     "claude-agent-acp/stored/fork": "What Claude Agent repeats of a copy has the copied turns, too, and nothing that "
     "says which they are: they are there twice.",
     "opencode/stored/fork": "What OpenCode repeats of a copy has the copied turns, too, and nothing that says "
