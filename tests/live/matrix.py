@@ -333,8 +333,6 @@ EXPLAINED = {
     "qwen/gateway/default": "Unless it is configured otherwise, Qwen Code asks its model after the answer what to "
     "remember, and repeats the conversation for that: for the gateway it is another prompt.",
     "claude-agent-acp/(proxy|stored)/refused": "Claude Agent says in a message of the model that the server refuses.",
-    "claude-agent-acp/stored/sigint": "Claude Agent repeats the interrupt as a prompt of the user, which begins a "
-    "turn: the one before it reads `completed`.",
     "claude-agent-acp/stored/fork": "What Claude Agent repeats of a copy has the copied turns, too, and nothing that "
     "says which they are: they are there twice.",
     "opencode/stored/fork": "What OpenCode repeats of a copy has the copied turns, too, and nothing that says "

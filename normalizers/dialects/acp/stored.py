@@ -11,6 +11,8 @@ from tooltap.protocol.events import SessionEvent
 
 _PROMPTS = ("user_message", "user_message_chunk")
 _ANSWERS = ("agent_message", "agent_message_chunk")
+_INTERRUPT = "[Request interrupted by user"
+"""Beginning of what Claude Agent 0.101 repeats in place of a prompt when the user has interrupted the turn."""
 
 
 class AcpStoredState(AcpState, kw_only=True):
@@ -64,6 +66,9 @@ class AcpStored(Acp):
         self.sessions.enter(params.get("sessionId"))
         update = record(params.get("update"))
         is_prompt = update.get("sessionUpdate") in _PROMPTS
+        text = string(record(update.get("content")).get("text")) or ""
+        if is_prompt and self.provider == "claude" and text.startswith(_INTERRUPT):
+            return self._interrupted(text)
         self.state.answering = update.get("sessionUpdate") in _ANSWERS
         message = string(update.get("messageId")) if is_prompt else None
         begins = is_prompt and not (self.state.prompting and message == self.state.prompt)
@@ -71,3 +76,10 @@ class AcpStored(Acp):
         if begins and (turn := self.sessions.info.own_turn) is not None:
             self.sessions.end_running_turn("completed", turn, synthetic=True)
         return self.read_update(update, line)
+
+    def _interrupted(self, text: str) -> Skip:
+        self.state.answering = self.state.prompting = False
+        self.notice("interrupt", text)
+        if (turn := self.sessions.info.own_turn) is not None:
+            self.sessions.end_running_turn("cancelled", turn, reason="interrupted")
+        return None
