@@ -123,7 +123,7 @@ class SessionsRequest(_Request[SessionsResult], kw_only=True, tag="sessions"):
     changed_after: Seq | None = None
     """Only sessions with events after this `seq`."""
     host: Values | None = None
-    """Only sessions of these remotes."""
+    """Only sessions of these remotes; `.`: those of the daemon's own machine."""
     origin: Values | None = None
     """Only sessions that come from one of these: they were forked from it, continue it, or were started by it."""
     empty: bool = False
@@ -147,6 +147,8 @@ class SearchRequest(_Request[SearchResult], kw_only=True, tag="search"):
     """Directories of the sessions, parents of these directories, or the last part of their names."""
     status: tuple[SessionStatus, ...] | None = None
     """Statuses of the sessions."""
+    host: Values | None = None
+    """Hosts of the sessions: names of remotes, or `.` for the daemon's own machine."""
     kind: Values | None = None
     tool: Values | None = None
     """The canonical or the raw name of the tool."""
@@ -173,6 +175,8 @@ class UsageRequest(_Request[UsageResult], kw_only=True, tag="usage"):
     session: Values | None = None
     provider: Values | None = None
     project: Values | None = None
+    host: Values | None = None
+    """Names of remotes; `.`: the daemon's own machine."""
     since: Seq | None = None
     """Only days from the one that contains this time, in milliseconds since the epoch."""
     until: Seq | None = None

@@ -25,6 +25,12 @@ def project_option(text: str) -> Callable[[F], F]:
     return click.option("--project", multiple=True, metavar="DIR", help=text)
 
 
+def host_option(text: str) -> Callable[[F], F]:
+    """`text`: what is wanted of a host, such as "Sessions of"."""
+    help_ = f'{text} this remote, by its name; "." is this machine. May be repeated.'
+    return click.option("--host", multiple=True, metavar="NAME", help=help_)
+
+
 def tool_option(of: str) -> Callable[[F], F]:
     """`of`: what the tool is of, such as "Calls"."""
     text = f"{of} of this tool, by its canonical name or the agent's name for it. May be repeated."

@@ -18,7 +18,7 @@ import click
 from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import run_client, socket_option, wait_option
-from tooltap.cli.common.filters import agent_option, project_option, time_options
+from tooltap.cli.common.filters import agent_option, host_option, project_option, time_options
 from tooltap.cli.common.masking import Masking, redact_options
 from tooltap.cli.common.printing import at_terminal, binary_output, progress, say, warn
 from tooltap.cli.common.recordings import (
@@ -81,6 +81,7 @@ PER_PAGE = 1 << 20
 @click.option("--markdown", "form", flag_value="markdown", help="Short for --format markdown.")
 @agent_option(help="All sessions of this agent.")
 @project_option("All sessions in this directory, or in directories with this name.")
+@host_option("All sessions of")
 @time_options("All sessions active at this time or later", "All sessions begun before this time")
 @click.option(
     "-o",
@@ -133,6 +134,7 @@ def command(
     form: str | None,
     agent: tuple[str, ...],
     project: tuple[str, ...],
+    host: tuple[str, ...],
     since: int | None,
     until: int | None,
     output: Path | None,
@@ -156,8 +158,8 @@ def command(
 
     SESSION is a session's id, the beginning of it, words of its title, or "last". PATH is a recording of an agent's
     lines, or events as "tooltap normalize" prints them ("-" is standard input), or a folder of .jsonl files; reading
-    them needs no daemon. Without either, --agent, --project, --since and --until say which sessions are written. One
-    file is written to standard output, and several to a folder.
+    them needs no daemon. Without either, --agent, --project, --host, --since and --until say which sessions are
+    written. One file is written to standard output, and several to a folder.
 
     Secrets are masked, because you may share the page, and a sentence says how many. --preview lists them first.
     --anonymous also replaces home folders, your name and your computer's, and e-mail addresses, by ~, user-1, host-1
@@ -174,10 +176,11 @@ def command(
         together, ending = collection_class(form), exporter_class(form).ENDING
     except FormatError as error:
         raise click.UsageError(str(error)) from None
-    stated = {"provider": agent, "since": since, "until": until, "project": project}
+    stated = {"provider": agent, "since": since, "until": until, "project": project, "host": host}
     filters = {key: value for key, value in stated.items() if value not in ((), None)}
     if bool(filters) == bool(sources):
-        raise click.UsageError("name sessions or files, or choose sessions by --agent, --project, --since or --until")
+        choices = "--agent, --project, --host, --since or --until"
+        raise click.UsageError(f"name sessions or files, or choose sessions by {choices}")
     if no_redact and preview:
         raise click.UsageError("--preview and --no-redact exclude each other: choose one")
     if output is None and at_terminal() and not preview:

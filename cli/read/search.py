@@ -14,6 +14,7 @@ from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
 from tooltap.cli.common.filters import (
     agent_option,
+    host_option,
     json_option,
     limit_option,
     project_option,
@@ -60,6 +61,7 @@ OPTIONS = {"provider": "agent", "status": "state"}
 @click.argument("words", nargs=-1, metavar="[WORDS...]")
 @agent_option(help="Sessions of this agent (claude, codex, gemini, …). May be repeated.")
 @project_option("Sessions in this directory: its path, or its name. May be repeated.")
+@host_option("Sessions of")
 @tool_option("Calls and results")
 @click.option(
     "--state",
@@ -83,6 +85,7 @@ def command(
     words: tuple[str, ...],
     agent: tuple[str, ...],
     project: tuple[str, ...],
+    host: tuple[str, ...],
     tool: tuple[str, ...],
     state: tuple[str, ...],
     outcome: tuple[str, ...],
@@ -104,6 +107,7 @@ def command(
     filters: dict[str, Any] = {
         "provider": agent,
         "project": tuple(project_path(one) for one in project),
+        "host": host,
         "tool": tool,
         "status": state,
         "outcome": outcome,

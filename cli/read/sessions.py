@@ -15,7 +15,14 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit, terminal_columns
 from tooltap.cli.common.commands import Choice, Group, did_you_mean
 from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
-from tooltap.cli.common.filters import agent_option, json_option, limit_option, project_option, time_options
+from tooltap.cli.common.filters import (
+    agent_option,
+    host_option,
+    json_option,
+    limit_option,
+    project_option,
+    time_options,
+)
 from tooltap.cli.common.printing import (
     MAX_ID,
     at_terminal,
@@ -53,7 +60,7 @@ STATUSES = ("running", "waiting", "failed", "completed", "interrupted", "unknown
 @click.option("--status", multiple=True, type=Choice(STATUSES), help="Sessions with this status.")
 @agent_option(help="Sessions of this agent.")
 @project_option("Sessions in this directory, or in directories with this name.")
-@click.option("--host", multiple=True, metavar="NAME", help="Sessions of this remote.")
+@host_option("Sessions of")
 @time_options("Active at this time or later", "Begun before this time, or on this day or earlier.")
 @click.option("--empty", is_flag=True, help="Also sessions in which nothing was asked, said or done.")
 @json_option("Print one JSON object per line, with all fields.")

@@ -13,7 +13,7 @@ from tooltap.cli.common import completion
 from tooltap.cli.common.columns import columns_of, fit, fit_end, padded, terminal_columns, wrapped
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
-from tooltap.cli.common.filters import agent_option, period_options, project_option
+from tooltap.cli.common.filters import agent_option, host_option, period_options, project_option
 from tooltap.cli.common.moments import Day
 from tooltap.cli.common.printing import at_terminal, say, say_object, say_text, short
 from tooltap.cli.read.sessions import NO_EVENTS, find_projects, find_session, short_ids
@@ -45,6 +45,7 @@ BY = ("day", "model", "project", "agent", "session", "subagent")
 )
 @agent_option(help="Only sessions of this agent (claude, codex, gemini, …). May be repeated.")
 @project_option("Only sessions in this directory: its path, or its name. May be repeated.")
+@host_option("Only sessions of")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 @wait_option
 @socket_option
@@ -55,6 +56,7 @@ def command(
     session: tuple[str, ...],
     agent: tuple[str, ...],
     project: tuple[str, ...],
+    host: tuple[str, ...],
     as_json: bool,
     socket: Path | None,
 ) -> None:
@@ -69,6 +71,7 @@ def command(
         "session": [find_session(socket, name)["session"] for name in session] or None,
         "provider": agent or None,
         "project": find_projects(socket, project) or None,
+        "host": host or None,
     }
     warn_of_unread(socket)
     found = request(socket, "usage", by=by, zone=zone_name(), **bounds)

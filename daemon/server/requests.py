@@ -442,7 +442,7 @@ def _body(data: bytes, complete: bool) -> dict[str, Any]:
 SESSIONS = 100
 """Most sessions in a search result."""
 MOST_SESSIONS = 5_000
-"""Most sessions with hits whose status is looked up: those with the newest hits."""
+"""Most sessions with hits whose status and host are looked up: those with the newest hits."""
 
 
 async def search_result(search: Search, journal: Journal, request: SearchRequest) -> dict[str, Any]:
@@ -464,8 +464,8 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
         everything=not expression,
     )
     try:
-        if request.status is not None:
-            wanted = await _of_status(search, journal, wanted, request)
+        if request.status is not None or request.host is not None:
+            wanted = await _of_matching(search, journal, wanted, request)
         answer = await search.find(
             wanted,
             before=request.before,
@@ -519,17 +519,20 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
     return described
 
 
-async def _of_status(search: Search, journal: Journal, wanted: Wanted, request: SearchRequest) -> Wanted:
-    """Restrict the search to sessions that have hits and one of the requested statuses."""
+async def _of_matching(search: Search, journal: Journal, wanted: Wanted, request: SearchRequest) -> Wanted:
+    """Restrict the search to sessions that have hits, and one of the requested statuses and hosts."""
     tallies, _ = await search.count(wanted, before=request.before)
-    rows = await _rows(journal, [one.session for one in tallies[:MOST_SESSIONS]], request.status)
+    rows = await _rows(journal, [one.session for one in tallies[:MOST_SESSIONS]], request.status, request.host)
     return wanted._replace(sessions=list(rows))
 
 
 async def _rows(
-    journal: Journal, names: Sequence[str], status: tuple[str, ...] | None = None
+    journal: Journal,
+    names: Sequence[str],
+    status: tuple[str, ...] | None = None,
+    host: tuple[str, ...] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    wanted = SessionFilter(session=tuple(names), status=status)
+    wanted = SessionFilter(session=tuple(names), status=status, host=host)
     found = await journal.sessions(limit=len(names), wanted=wanted) if names else []
     return {one["session"]: one for one in found}
 

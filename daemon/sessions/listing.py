@@ -19,6 +19,8 @@ FACETS = ("status", "provider", "project")
 """Keys of a session whose values are counted."""
 NAMED = ("session", "host", *FACETS)
 """Keys of a session of which a filter has values."""
+THIS_MACHINE = "."
+"""Value of a filter by host for sessions that come from no remote, whose name cannot be this."""
 MOST_COUNTED = 1_000
 """Maximum values that are counted of a key: those with the most sessions."""
 
@@ -66,7 +68,7 @@ class SessionFilter(NamedTuple):
     origin: tuple[str, ...] | None = None
     """Only sessions that come from one of these: they were forked from it, continue it, or were started by it."""
     host: tuple[str, ...] | None = None
-    """Only sessions of these remotes."""
+    """Only sessions of these remotes, or of `THIS_MACHINE`."""
     with_empty: bool = True
     """Also sessions in which nothing was asked, said or done."""
 
@@ -74,7 +76,8 @@ class SessionFilter(NamedTuple):
         """`session`: as `SessionRow.describe` returns it."""
         last = session.get("lastTs", 0)
         return (
-            all((wanted := getattr(self, key)) is None or session.get(key) in wanted for key in NAMED)
+            all((wanted := getattr(self, key)) is None or session.get(key) in wanted for key in NAMED if key != "host")
+            and (self.host is None or host_of(session) in self.host)
             and (self.since is None or last >= self.since)
             and (self.until is None or session.get("firstTs", last) < self.until)
             and (self.changed_after is None or session["lastSeq"] > self.changed_after)
@@ -105,6 +108,11 @@ WITH_CONTENT = SessionFilter(with_empty=False)
 
 def place_of(session: Mapping[str, Any]) -> SessionPlace:
     return SessionPlace(session["lastSeq"], session.get("lastTs", 0))
+
+
+def host_of(row: Mapping[str, Any]) -> str:
+    """Return the host of a session as filters name it."""
+    return row.get("host") or THIS_MACHINE
 
 
 # -- name and status --------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_type_hints
 import msgspec
 
 from tooltap.daemon.sessions.files import FilePart, FileParts, SessionChanges
+from tooltap.daemon.sessions.listing import THIS_MACHINE
 from tooltap.daemon.sessions.prices import known_prices
 from tooltap.daemon.sessions.usage import SessionUsage, Spending, Total, priced
 from tooltap.daemon.sessions.worktrees import project_of_path, worktree_in
@@ -584,8 +585,9 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         """Return the usage and cost of the session `name`. It may take a second: call it in a thread."""
         title = self.title or self.prompt.title or None
         used = self.used
+        host = self.host or THIS_MACHINE
         return Spending(
-            name, self.provider, self.project, title, priced(used), Total.of(used), used.quota, used.quota_ts
+            name, self.provider, self.project, title, priced(used), Total.of(used), used.quota, used.quota_ts, host
         )
 
     def changed_files(self, name: str) -> SessionChanges:

@@ -616,6 +616,8 @@ class Spending(NamedTuple):
     total: Total
     quota: list[QuotaWindow]
     quota_ts: int
+    host: str
+    """As filters name it."""
 
 
 def priced(usage: SessionUsage) -> list[PricedPart]:
@@ -807,7 +809,7 @@ def report(spent: Iterable[Spending], request: UsageRequest) -> UsageResult:
         return day is not None and (since is None or day >= since) and (until is None or day <= until)
 
     billing = _billing
-    is_of_all = request.session is None and request.provider is None and request.project is None
+    is_of_all = request.session is request.provider is request.project is request.host is None
     budgets = _Budgets(billing, zone) if is_of_all and has_budget() else None
     quotas = _Quotas() if is_of_all else None
     providers: set[str] = set()
@@ -876,6 +878,7 @@ def _is_wanted(session: Spending, request: UsageRequest) -> bool:
         (request.session is None or session.session in request.session)
         and (request.provider is None or session.provider in request.provider)
         and (request.project is None or session.project in request.project)
+        and (request.host is None or session.host in request.host)
     )
 
 

@@ -819,7 +819,7 @@ export interface SessionsRequest {
   until?: number;
   /** Only sessions with events after this `seq`. */
   changedAfter?: number;
-  /** Only sessions of these remotes. */
+  /** Only sessions of these remotes; `.`: those of the daemon's own machine. */
   host?: string[];
   /** Only sessions that come from one of these: they were forked from it, continue it, or were started by it. */
   origin?: string[];
@@ -856,6 +856,8 @@ export interface SearchRequest {
   project?: string[];
   /** Statuses of the sessions. */
   status?: ("completed" | "failed" | "interrupted" | "running" | "unknown" | "waiting")[];
+  /** Hosts of the sessions: names of remotes, or `.` for the daemon's own machine. */
+  host?: string[];
   kind?: string[];
   /** The canonical or the raw name of the tool. */
   tool?: string[];
@@ -892,6 +894,8 @@ export interface UsageRequest {
   session?: string[];
   provider?: string[];
   project?: string[];
+  /** Names of remotes; `.`: the daemon's own machine. */
+  host?: string[];
   /** Only days from the one that contains this time, in milliseconds since the epoch. */
   since?: number;
   /** Only days that begin before this time, in milliseconds since the epoch. */

@@ -31,6 +31,7 @@ from tooltap.daemon.sessions.listing import (
     MOST_COUNTED,
     NAMED,
     PINNED,
+    THIS_MACHINE,
     SessionFilter,
     SessionOrder,
     SessionPlace,
@@ -267,7 +268,7 @@ _STATUS = (
 )
 """SQL expression of a session's status, equivalent to `SessionRow.status`."""
 
-_EXPRESSIONS = {"status": _STATUS, "host": "json_extract(CAST(data AS TEXT), '$.host')"}
+_EXPRESSIONS = {"status": _STATUS, "host": f"coalesce(json_extract(CAST(data AS TEXT), '$.host'), '{THIS_MACHINE}')"}
 """Key of a filter -> its SQL expression, where it is no column."""
 
 
@@ -316,7 +317,9 @@ def count_sessions(
 
 def usage(connection: sqlite3.Connection, request: UsageRequest, damages: Damages) -> UsageResult:
     conditions, values = _conditions(
-        SessionFilter(session=request.session, provider=request.provider, project=request.project)
+        SessionFilter(
+            session=request.session, provider=request.provider, project=request.project, host=request.host
+        )
     )
     sql = f"SELECT {_COLUMNS}, checksum FROM sessions{{0}} {_where(conditions)}"
     rows = damages.rows(connection, "sessions", sql, values)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import here, serving, start
-from tests.daemon.events import commit, message
-from tests.daemon.running import TIMEOUT, running
+from tests.daemon.events import commit, event, message
+from tests.daemon.running import TIMEOUT, Running, running
 from tooltap.daemon.taps.remotes.settings import load
+from tooltap.protocol.events import Usage
 
 COMMAND = ("--", "sh", "-c", "echo it is asleep >&2; exit 3")
 
@@ -54,15 +55,46 @@ def test_host_without_a_name_is_given_one(tmp_path: Path) -> None:
         assert named.returncode == 0
 
 
-def test_sessions_of_a_remote_are_listed(tmp_path: Path) -> None:
-    with running(tmp_path) as daemon:
-        daemon.commit(commit(message("there", host="box", session="box/theirs"), stream="box/s"))
-        daemon.commit(commit(message("here", "t", session="mine"), stream="t"))
-        listed = here("sessions", "--host", "box", "--json", "--socket", daemon.path)
-        none = here("sessions", "--host", "lab", "--socket", daemon.path)
+@pytest.fixture(scope="module")
+def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A daemon with a session of a remote, which used more, and one of its own machine."""
+    with running(tmp_path_factory.mktemp("hosts")) as daemon:
+        theirs = {"host": "box", "session": "box/theirs", "stream": "box/s"}
+        used = event(Usage, line=1, index=1, scope="session", input_tokens=700, **theirs)
+        daemon.commit(commit(message("said there", **theirs), used, stream="box/s"))
+        own = event(Usage, "t", line=1, index=1, scope="session", input_tokens=10, session="mine")
+        daemon.commit(commit(message("said here", "t", session="mine"), own, stream="t"))
+        with daemon.connect() as wire:
+            until(lambda: wire.ask("search", query="said")["total"] == 2)
+        yield daemon
 
-    assert [json.loads(one)["session"] for one in listed.stdout.splitlines()] == ["box/theirs"]
-    assert b"no session matches these filters" in none.stderr
+
+HOSTS = [("box", ["box/theirs"], 700), (".", ["mine"], 10)]
+
+
+@pytest.mark.parametrize(("host", "sessions", "tokens"), HOSTS)
+def test_sessions_of_a_host_are_listed_found_summed_up_and_exported(
+    two_hosts: Running, tmp_path: Path, host: str, sessions: list[str], tokens: int
+) -> None:
+    at = ("--host", host, "--socket", two_hosts.path)
+    listed = [json.loads(one)["session"] for one in here("sessions", "--json", *at).stdout.splitlines()]
+    found = json.loads(here("search", "said", "--json", *at).stdout)
+    used = json.loads(here("usage", "--json", *at).stdout)["total"]["inputTokens"]
+    exported = here("export", "--format", "jsonl", "-o", tmp_path, *at)
+    written = {json.loads(line)["session"] for file in tmp_path.iterdir() for line in file.read_text().splitlines()}
+
+    assert listed == sessions
+    assert ([one["session"] for one in found["hits"]], found["total"]) == (sessions, 1)
+    assert used == tokens
+    assert (exported.returncode, sorted(written)) == (0, sessions)
+
+
+@pytest.mark.parametrize("command", [("sessions",), ("search", "said"), ("usage",)])
+def test_an_unknown_host_has_nothing(two_hosts: Running, command: tuple[str, ...]) -> None:
+    done = here(*command, "--host", "lab", "--socket", two_hosts.path)
+
+    assert b"box" not in done.stdout
+    assert b"no session matches these filters" in done.stderr + done.stdout or b"without" in done.stderr + done.stdout
 
 
 @pytest.mark.process
