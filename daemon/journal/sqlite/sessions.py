@@ -317,9 +317,7 @@ def count_sessions(
 
 def usage(connection: sqlite3.Connection, request: UsageRequest, damages: Damages) -> UsageResult:
     conditions, values = _conditions(
-        SessionFilter(
-            session=request.session, provider=request.provider, project=request.project, host=request.host
-        )
+        SessionFilter(session=request.session, provider=request.provider, project=request.project, host=request.host)
     )
     sql = f"SELECT {_COLUMNS}, checksum FROM sessions{{0}} {_where(conditions)}"
     rows = damages.rows(connection, "sessions", sql, values)
