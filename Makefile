@@ -13,7 +13,7 @@ install = $(1)/bin/python -m pip install -q --disable-pip-version-check $(2)
 endif
 
 .PHONY: demo test browser live live-quick storm quick affected check lint fix docs bench manual package clean
-.PHONY: dialects baselines labels fixtures schema secret-rules typescript typescript-runtimes
+.PHONY: dialects baselines labels fixtures schema secret-rules typescript typescript-package typescript-runtimes
 
 demo: .venv/.runtime
 	$(BIN)/tooltap demo
@@ -100,6 +100,10 @@ schema: .venv/.dev
 # Build the client for Node and browsers, and test it against the daemon in this folder.
 typescript: .venv/.runtime $(CLIENT)/node_modules/.package-lock.json
 	cd $(CLIENT) && PATH="$(abspath $(BIN)):$$PATH" npm test
+
+# Pack it as it is released, into dist/: twice, with the same bytes, and with the files that belong there and no other.
+typescript-package: .venv/.dev
+	$(BIN)/python -m tests.npm_package
 
 # The packed client under Node 20, 22 and 24, Deno and Bun, which the package registry has. What cannot be installed is
 # said, and fails only in CI.

@@ -20,6 +20,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests import manual
+from tests.npm_package import expected_files, problems_of
+from tests.npm_package import main as pack
 from tests.release import FORMULA, formula, without_times
 from tests.test_layout import FOLDERS, ROOT
 from tooltap import __version__
@@ -49,6 +51,41 @@ def test_typescript_client_has_same_version_and_no_dependencies() -> None:
     assert "dependencies" not in package
     assert package["license"] == PYPROJECT["project"]["license"]
     assert package["author"] == PYPROJECT["project"]["authors"][0]["name"]
+
+
+def npm_package(path: Path, *names: str) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(f"package/{name}"), BytesIO())
+    return path
+
+
+def test_npm_package_without_a_file_or_with_one_too_many_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "index.ts").touch()
+    described = {"exports": {".": {"types": "./dist/src/index.d.ts", "default": "./dist/src/index.js"}}}
+    whole = ("README.md", "package.json", "src/index.ts", "dist/src/index.js", "dist/src/index.d.ts")
+    expected = expected_files(tmp_path)
+
+    assert problems_of(npm_package(tmp_path / "whole.tgz", *whole), expected, described) == []
+    assert problems_of(npm_package(tmp_path / "more.tgz", *whole, ".npmrc"), expected, described) == [
+        "more.tgz has .npmrc, which does not belong there"
+    ]
+    assert problems_of(npm_package(tmp_path / "less.tgz", *whole[:-1]), expected, described) == [
+        "less.tgz has no dist/src/index.d.ts",
+        "`exports` in package.json names dist/src/index.d.ts, which is not in less.tgz",
+    ]
+
+
+@pytest.mark.parametrize(("strict", "code"), [("", 0), ("1", 1)])
+def test_without_npm_it_is_said_that_nothing_is_packed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, strict: str, code: int
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("TOOLTAP_NO_SKIP", strict)
+
+    assert pack() == code
+    assert capsys.readouterr().out == "NOT PACKED: npm is missing\n"
 
 
 def test_metadata_is_complete() -> None:
