@@ -318,7 +318,10 @@ class Streams:
         for one in telemetry:
             if one.stream in self.connections:
                 raise NotEndedError(f"telemetry of session {session} is being stored")
-            await self.end(one.stream)
+            try:
+                await self.end(one.stream)
+            except StreamConflictError:
+                raise NotEndedError(f"another daemon stores telemetry of session {session}") from None
         await remove_reported(self._journal, session)
         _log.info("what telemetry has reported of a session was deleted: its file is read", session=session)
         return True
