@@ -608,6 +608,10 @@ class Journal(ABC):
         """Number of sessions of each `status`, `provider` and `project`."""
 
     @abstractmethod
+    async def remotes(self) -> list[str]:
+        """Names of the remotes that sessions come from, sorted."""
+
+    @abstractmethod
     async def usage(self, request: UsageRequest) -> UsageResult:
         """Totals of tokens and cost of sessions."""
 

@@ -115,6 +115,11 @@ def host_of(row: Mapping[str, Any]) -> str:
     return row.get("host") or THIS_MACHINE
 
 
+def machine_name(host: str) -> str:
+    """Return a host, as filters name it, for people."""
+    return "This machine" if host == THIS_MACHINE else host
+
+
 # -- name and status --------------------------------------------------------------------------------------------------
 
 

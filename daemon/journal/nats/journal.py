@@ -599,6 +599,10 @@ class NatsJournal(Journal):
 
         return await asyncio.to_thread(page)
 
+    async def remotes(self) -> list[str]:
+        rows = await self._connection.retry(self._state.rows)
+        return sorted({one.host for row in rows for one in row.sessions.values() if one.host is not None})
+
     async def count_sessions(self, wanted: SessionFilter = ANY_SESSION) -> dict[str, dict[str, int]]:
         rows = await self._connection.retry(self._state.rows)
 

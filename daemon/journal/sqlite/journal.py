@@ -69,7 +69,7 @@ from tooltap.daemon.journal.sqlite.retention import (
     note_removed,
     removed_bodies,
 )
-from tooltap.daemon.journal.sqlite.sessions import Descriptions, changed_files, count_sessions, sessions, usage
+from tooltap.daemon.journal.sqlite.sessions import Descriptions, changed_files, count_sessions, remotes, sessions, usage
 from tooltap.daemon.journal.sqlite.tables import STREAM_SUM, get_meta, note_key, set_meta, verified_meta
 from tooltap.daemon.journal.sqlite.writer import Outcome, Writer
 from tooltap.daemon.sessions.listing import ANY_SESSION, SessionFilter, SessionOrder, SessionPlace
@@ -515,6 +515,9 @@ class SqliteJournal(Journal):
     ) -> list[dict[str, Any]]:
         pinned = await self.pinned()
         return await self._query(sessions, limit, before, order, wanted, pinned, self._damages, self._descriptions)
+
+    async def remotes(self) -> list[str]:
+        return await self._query(remotes, self._damages)
 
     async def count_sessions(self, wanted: SessionFilter = ANY_SESSION) -> dict[str, dict[str, int]]:
         return await self._query(count_sessions, wanted, self._damages)

@@ -315,6 +315,12 @@ def count_sessions(
     return {key: dict(counted.most_common(MOST_COUNTED)) for key, counted in counts.items()}
 
 
+def remotes(connection: sqlite3.Connection, damages: Damages) -> list[str]:
+    # The ids of their sessions begin with their names and a slash: no other row is decoded.
+    sql = f"SELECT DISTINCT {_EXPRESSIONS['host']} FROM sessions{{0}} WHERE instr(session, '/')>0"
+    return sorted({host for (host,) in damages.rows(connection, "sessions", sql, {})} - {THIS_MACHINE})
+
+
 def usage(connection: sqlite3.Connection, request: UsageRequest, damages: Damages) -> UsageResult:
     conditions, values = _conditions(
         SessionFilter(session=request.session, provider=request.provider, project=request.project, host=request.host)

@@ -33,6 +33,7 @@ from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.listing import (
     RUNNING,
     STATUSES,
+    THIS_MACHINE,
     ProjectNames,
     SessionFilter,
     SessionPlace,
@@ -71,6 +72,8 @@ class _Filters(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
     """Providers."""
     project: Words = ()
     """Names of the projects' folders."""
+    host: Words = ()
+    """Names of remotes, or `THIS_MACHINE`."""
     period: Literal["", "day", "week", "month"] = ""
     empty: Literal["", "1"] = ""
     """`1`: also sessions in which nothing was asked, said or done."""
@@ -78,8 +81,8 @@ class _Filters(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
     def url(self, path: str = "/", **changes: tuple[Any, ...]) -> str:
         """Return the address with these filters, some of them changed."""
         period, empty = ((one,) if one else () for one in (self.period, self.empty))
-        chosen = {"status": self.status, "agent": self.agent, "project": self.project, "period": period}
-        values = chosen | {"empty": empty} | changes
+        chosen = {"status": self.status, "agent": self.agent, "project": self.project, "host": self.host}
+        values = chosen | {"period": period, "empty": empty} | changes
         pairs = [(name, one) for name, several in values.items() for one in several]
         return f"{path}?{urlencode(pairs)}" if pairs else path
 
@@ -89,6 +92,7 @@ class _Filters(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=
             status=self.status or None,
             provider=self.agent or None,
             project=ProjectNames(folders).folders(self.project) if self.project else None,
+            host=self.host or None,
             since=int(time.time() * 1_000) - PERIODS[self.period] if self.period else None,
             with_empty=bool(self.empty),
         )
@@ -181,6 +185,7 @@ def _kept(row: dict[str, Any]) -> dict[str, Any]:
         "status": status_of(row),
         "provider": row["provider"],
         "project": row.get("project"),
+        "host": row.get("host"),
         "lastTs": row.get("lastTs") or 0,
         "lastSeq": row["lastSeq"],
         "empty": row.get("empty", False),
@@ -495,9 +500,11 @@ class _Home:
         counts = await count(self._journal, query)
         rows, older = await fetch_rows(self._journal, query, counts)
         waiting = await self._asks.waiting()
+        remotes = sorted({*await self._journal.remotes(), *query.host} - {THIS_MACHINE})
         return await html(
             "home.html",
             query=query,
+            hosts=[THIS_MACHINE, *remotes] if remotes or query.host else [],
             counts=counts,
             rows=rows,
             older=older,

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from tooltap.daemon.journal.interface import Journal, JournalError
-from tooltap.daemon.sessions.listing import ProjectNames, SessionFilter
+from tooltap.daemon.sessions.listing import ProjectNames, SessionFilter, machine_name
 from tooltap.daemon.show.markup import environment
 from tooltap.daemon.web.http.requests import NEWEST, SessionRoute, WebError, parse_query
 from tooltap.daemon.web.page.addresses import event_url, session_url
@@ -107,4 +107,6 @@ def compile_templates() -> None:
 
 @cache
 def _environment() -> Environment:
-    return environment("tooltap.daemon.web", "tooltap.daemon.show")
+    made = environment("tooltap.daemon.web", "tooltap.daemon.show")
+    made.filters["machine"] = machine_name
+    return made

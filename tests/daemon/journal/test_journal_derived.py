@@ -11,7 +11,7 @@ from tooltap.daemon.journal.interface import (
     Journal,
 )
 from tooltap.daemon.journal.open import Place, open_journal
-from tooltap.daemon.sessions.listing import SessionPlace
+from tooltap.daemon.sessions.listing import THIS_MACHINE, SessionFilter, SessionPlace
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent, ToolUpdate, Usage
 
@@ -147,6 +147,16 @@ async def test_cost_may_have_its_own_scope(journal: Journal) -> None:
     (session,) = await journal.sessions()
 
     assert (session["inputTokens"], session["outputTokens"], session["costUsd"]) == (20, 2, 0.75)
+
+
+async def test_hosts_of_sessions_are_told_apart(journal: Journal) -> None:
+    await journal.commit(commit(message("a", "box/s", session="box/a", host="box"), stream="box/s"))
+    await journal.commit(commit(message("b", "t", session="local/b"), stream="t"))
+
+    assert await journal.remotes() == ["box"]
+    for host, found in (("box", ["box/a"]), (THIS_MACHINE, ["local/b"]), ("local", [])):
+        rows = await journal.sessions(wanted=SessionFilter(host=(host,)))
+        assert [one["session"] for one in rows] == found
 
 
 async def test_late_session_id_takes_over_its_alias(journal: Journal) -> None:

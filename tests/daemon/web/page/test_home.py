@@ -40,6 +40,39 @@ def listed(page: Element) -> list[str]:
     return [one.attributes["data-session"] for one in page.all("tr") if "data-session" in one.attributes]
 
 
+@pytest.fixture
+def of_two_hosts(daemon: Running) -> None:
+    theirs: dict[str, Any] = {"host": "box", "session": "box/theirs", "stream": "box/s"}
+    used = event(Usage, index=1, scope="session", input_tokens=700_000, **theirs)
+    daemon.commit(
+        commit(message("there", **theirs), used, stream="box/s"),
+        commit(message("here", "t", session="with/slash"), stream="t"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "chosen", "found"),
+    [
+        ("", "Any host", {"box/theirs", "with/slash"}),
+        ("host=box", "box", {"box/theirs"}),
+        ("host=.", "This machine", {"with/slash"}),
+        ("host=.&host=box", "This machine, box", {"box/theirs", "with/slash"}),
+    ],
+)
+def test_sessions_of_a_host_are_chosen(
+    of_two_hosts: None, browser: Browser, query: str, chosen: str, found: set[str]
+) -> None:
+    page = shown(browser, f"/?{query}")
+    [menu] = [one for one in page.all("details", class_="menu") if one.one("summary").text == chosen]
+
+    assert set(listed(page)) == found
+    assert {"This machine", "box"} <= {one.text for one in menu.all("a")}
+
+
+def test_menu_of_hosts_is_only_there_with_a_remote(three: None, browser: Browser) -> None:
+    assert "Any host" not in [one.text for one in shown(browser, "/").all("summary")]
+
+
 def test_home_lists_sessions_by_day(three: None, browser: Browser) -> None:
     page = shown(browser, "/")
 
