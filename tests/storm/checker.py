@@ -300,7 +300,8 @@ class Ledger:
         known = self._spanned.get(key)
         if known is None:
             known = self._spanned[key] = self._new(one)
-        known.versions.append((one.seq, Version(operation, one.session, about, known.began, one.ts, failed)))
+        ended = max(one.ts, known.began or 0)  # the clock may have jumped back meanwhile
+        known.versions.append((one.seq, Version(operation, one.session, about, known.began, ended, failed)))
 
     def _word(self, one: _Event, tally: Tally) -> None:
         try:

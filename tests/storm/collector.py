@@ -23,8 +23,8 @@ from tooltap.daemon.telemetry.settings import PATH
 
 __all__ = ["Exported", "exported", "exported_of"]
 
-BUSY, CUT = 0.1, 0.1
-"""Share of the requests that are answered 503, and that have no answer."""
+BUSY, CUT = 0.03, 0.03
+"""Share of the requests that are answered 503, and that have no answer: after each, nothing is sent for a second."""
 AWAY, SECONDS_AWAY = 0.2, 40.0
 """Share of the lives that begin with nothing but 503, and for how long: what is stored meanwhile exceeds the journal's
 size several times on a fast machine."""
