@@ -24,7 +24,6 @@ EXCEPTIONS: tuple[Excepted, ...] = (
     Excepted("acp/codex-acp-zed-.*/search.*", "status", "greet.*failed", "`rg` is not installed: exit code 127"),
     Excepted("acp/copilot-.*/sql.*", "call", "todo", "the list is a table: a statement changes one entry of it"),
     Excepted("acp/qwen-.*/loop-stopped.*", "text|end|call", "", "no `todo_write`; the agent stopped the loop"),
-    Excepted("claude-transcript/.*/interrupted.*", "status", "denied", "its words are those of a refusal by the user"),
     Excepted("codex-exec/codex-0.169/mcp.*", "status", "denied", "with the policy `never` approvals are refused"),
     Excepted("codex-mcp/.*/mcp-approval-open.*", "status|end|result|call", "", "the recording stops at a request"),
     Excepted(".*/question-unavailable.*", "status", "AskUserQuestion", "the tool was not offered"),
