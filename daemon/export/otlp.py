@@ -163,6 +163,9 @@ class SessionSpans:
     """The spans of one session. `has_content`: with texts, arguments and results."""
 
     def __init__(self, *, has_content: bool) -> None:
+        self.lacks_beginning = False
+        """Whether earlier events of the session were deleted. A turn or a call that may have begun in them has no span:
+        its id is that of the event with which it began."""
         self._has_content = has_content
         self._session = ""
         self._turns: OrderedDict[tuple[str, str | None, str], _Turn] = OrderedDict()
@@ -206,7 +209,7 @@ class SessionSpans:
                 self._begin_turn(event)
                 self._requests_of(event).note_input(self._time)
             case Turn():
-                return [self._end_turn(event)]
+                return self._end_turn(event)
             case Message(role="assistant") | Reasoning():
                 self._requests_of(event).note_output()
                 self._note_text(event, Name.OUTPUT_MESSAGES)
@@ -220,7 +223,7 @@ class SessionSpans:
                 known.note_input(given, self._json(payload_of(event, "input", {})))
             case ToolResult() if not event.async_:
                 self._requests_of(event).note_input(self._time)
-                return [self._end_call(event)]
+                return self._end_call(event)
             case Usage(scope="step", beside=None):
                 return [self._request(event)]
             case Usage(scope="turn", beside=None):
@@ -241,6 +244,7 @@ class SessionSpans:
 
     def absorb(self, earlier: SessionSpans) -> None:
         """Take over what began under another name of the session."""
+        self.lacks_beginning = self.lacks_beginning or earlier.lacks_beginning
         self._turns = OrderedDict({**earlier._turns, **self._turns})
         self._calls = OrderedDict({**earlier._calls, **self._calls})
         self._named = OrderedDict({**earlier._named, **self._named})
@@ -293,7 +297,7 @@ class SessionSpans:
             return turn.link
         if event.agent is not None:
             return self._around_subagent(event)
-        return None if event.turn is None else self._begin_turn(event).link
+        return None if event.turn is None or self.lacks_beginning else self._begin_turn(event).link
 
     def _around_subagent(self, event: AnyEvent) -> _Link | None:
         """Return the call that has started the event's subagent, else the turn of the main agent."""
@@ -302,14 +306,16 @@ class SessionSpans:
         main = self._turns.get((event.stream, None, event.turn or "")) or self._running.get(None)
         return None if main is None else main.link
 
-    def _end_turn(self, event: Turn) -> Span:
+    def _end_turn(self, event: Turn) -> list[Span]:
         key = (event.stream, event.agent, event.turn or "")
         turn = self._turns.get(key)
         if turn is None:
+            if self.lacks_beginning:
+                return []
             turn = self._begin_turn(event)
             turn.began = max(0, self._time - (event.duration_ms or 0))
         turn.ended, turn.is_over, turn.end = event, True, self._time
-        return self._span_of_turn(turn, turn.end, {})
+        return [self._span_of_turn(turn, turn.end, {})]
 
     def _span_of_turn(self, turn: _Turn, end: int, more: Attributes) -> Span:
         ended, usage = turn.ended, list(turn.usage.values())
@@ -356,9 +362,11 @@ class SessionSpans:
         """Return the call that an event names: of its own stream, else of another one of the session."""
         return self._calls.get((event.stream, call_id)) or self._named.get(call_id)
 
-    def _end_call(self, event: ToolResult) -> Span:
+    def _end_call(self, event: ToolResult) -> list[Span]:
         call = self._call(event, event.call_id)
         if call is None:
+            if self.lacks_beginning:
+                return []
             call = self._begin_call(event)
             call.began = max(0, self._time - (event.duration_ms or 0))
         call.is_over = True
@@ -371,7 +379,7 @@ class SessionSpans:
         if self._has_content:
             more[Name.RESULT] = content_of(event, {})
         error = event.status if event.status == "failed" else None
-        return self._span_of_call(event.call_id, call, self._time, more, error)
+        return [self._span_of_call(event.call_id, call, self._time, more, error)]
 
     def _span_of_call(self, call_id: str, call: _Call, end: int, more: Attributes, error: str | None = None) -> Span:
         attributes: Attributes = {

@@ -23,7 +23,7 @@ from tooltap import __version__
 from tooltap.daemon.export.otlp import SessionSpans, Span, attribute_list, scope
 from tooltap.daemon.export.otlp_names import Name
 from tooltap.daemon.export.redaction import masked_event
-from tooltap.daemon.journal.interface import Journal, JournalError, StoredEvent
+from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, StoredEvent
 from tooltap.daemon.sessions.listing import RUNNING, SessionFilter
 from tooltap.daemon.sessions.waiting import find_waiting
 from tooltap.daemon.system.clock import wall_clock
@@ -297,7 +297,8 @@ class Sender:
         """Read what has begun in a session before an event, under all of its names."""
         spans = SessionSpans(has_content=self._settings.content)
         first, last = self._journal.oldest, (event.seq or 1) - 1
-        for row in await self._journal.sessions(limit=1, wanted=SessionFilter(session=(event.session,))):
+        rows = await self._journal.sessions(limit=1, wanted=SessionFilter(session=(event.session,)))
+        for row in rows:
             first = max(first, row["firstSeq"])
         reached, names = first - 1, [event.session]
         if isinstance(event, SessionEvent) and event.alias is not None:
@@ -312,7 +313,15 @@ class Sender:
             events, reached = await self._journal.read(reached, wanted, up_to=last, max_bytes=READ)
             for one in await anyio.to_thread.run_sync(_decoded, events):
                 _added(spans, one)
+        # Asked after the events: a session is deleted from its first event on.
+        spans.lacks_beginning = not rows or not await self._is_stored(rows[0]["firstSeq"])
         return spans
+
+    async def _is_stored(self, seq: int) -> bool:
+        try:
+            return await self._journal.event(seq) is not None
+        except CorruptError:
+            return True
 
     def _groups(self, ended: OrderedDict[str, tuple[SessionSpans, list[Span]]]) -> list[list[_Group]]:
         """Return requests: the latest version of each span, at most `MOST_SPANS` together."""

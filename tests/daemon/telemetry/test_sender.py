@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tests.daemon.running import Running, running
 from tests.daemon.web.browsing import until
 from tooltap.daemon.config import load_config
 from tooltap.daemon.export.otlp_names import Name
+from tooltap.daemon.journal.sqlite.tables import add_functions, set_meta
 from tooltap.daemon.telemetry.sender import DELETED
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import SessionEvent, Turn, Usage
@@ -179,6 +181,26 @@ def test_what_retention_deletes_before_it_is_sent_is_named(tmp_path: Path) -> No
     assert {one.attributes[Name.CONVERSATION] for one in spans} == {"still there"}
     assert named == {"from": 5, "to": 8}
     assert [(one["first"], one["last"]) for one in log if one["event"] == DELETED] == [(5, 8)]
+
+
+def test_nothing_is_sent_of_what_began_in_deleted_events(tmp_path: Path) -> None:
+    """Its id is that of its first event, so that it would be another span than was sent before."""
+    busy = Answer(503, {"Retry-After": "60"})
+    with collecting(busy) as (away, asked), sending(tmp_path, away) as daemon:
+        daemon.commit(commit(*turn(1)), commit(*turn(2), base=1))
+        until(lambda: bool(asked), "a request")
+    with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as database:
+        add_functions(database)  # as a deletion does that is not over
+        database.execute("DELETE FROM events WHERE seq<=2")
+        set_meta(database, "expired", 2)
+    with collecting() as (url, sent), sending(tmp_path, url) as daemon:
+        until(lambda: daemon.stats()["telemetry"]["behind"] == 0, "the end")
+        spans = received(sent)
+
+    assert [(one.name, one.began // 1_000_000) for one in spans] == [
+        ("execute_tool Bash", 2_001),
+        ("invoke_agent gemini", 2_000),
+    ]
 
 
 def test_deletion_of_what_was_sent_is_not_named(tmp_path: Path) -> None:
