@@ -170,7 +170,11 @@ class RemotePosition(msgspec.Struct, kw_only=True, omit_defaults=True):
     seq: int = 0
     """The last `seq` that was read, in that journal."""
     line: int = 0
-    """Line of the event with this `seq`."""
+    """The highest line of an event until then."""
+    first: str = ""
+    """Id of the stream's first event that is stored here."""
+    again: bool = False
+    """The remote is reading the stream again, from its beginning: what is here up to `line` comes once more."""
     gap: int = 0
     """The last `seq` that was reported as missing."""
 

@@ -225,9 +225,14 @@ class Reader:
             self._place.seq = seq
             return
         info = await self._info(event.stream, provider=event.provider, dialect=event.fields.dialect)
-        position = info.remote
+        position, line = info.remote, event.fields.line
         assert position is not None
-        is_known = seq <= position.seq if position.epoch == self._place.epoch else event.fields.line <= position.line
+        if event.id == position.first and position.epoch == self._place.epoch and position.seq < seq:
+            info, position = await self._begin_again(event)
+        if position.epoch == self._place.epoch and not position.again:
+            is_known = seq <= position.seq
+        else:
+            is_known = line <= position.line
         if not is_known:
             if isinstance(event.fields, Notice) and event.fields.code == "replaced":
                 await self._withdraw(event.session)
@@ -238,9 +243,23 @@ class Reader:
                 await self._add_body(event.stream, f"{self._name}/{output_id}", mime_type, bytes(data))
             self._batch.append(event)
             self._bytes += len(event.body)
-            info.remote = RemotePosition(epoch=self._place.epoch, seq=seq, line=event.fields.line)
+            first, last = position.first or event.id, max(line, position.line)
+            info.remote = RemotePosition(epoch=self._place.epoch, seq=seq, line=last, first=first)
             info.last_session = event.session
+            info.forgotten = False
         self._place.seq = seq
+
+    async def _begin_again(self, event: Produced) -> tuple[StreamInfo, RemotePosition]:
+        """Note that the remote reads a stream again, of which this is the first event, as it does with a session file
+        whose session it had deleted. What is here is left out, unless it was deleted here, too."""
+        await self._commit_batch()
+        self._infos.pop(event.stream, None)
+        info = await self._info(event.stream, provider=event.provider, dialect=event.fields.dialect)
+        assert info.remote is not None
+        position = msgspec.structs.replace(info.remote, again=not info.forgotten)
+        info.remote = msgspec.structs.replace(position, first="", line=0) if info.forgotten else position
+        await self._commit(info, ())
+        return info, info.remote
 
     async def _withdraw(self, session: str) -> None:
         """Delete what telemetry has reported of a session, as the remote has done because the session's file reports

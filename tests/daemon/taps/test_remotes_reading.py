@@ -205,6 +205,29 @@ async def test_journal_that_begins_anew_is_said_and_nothing_is_read_twice(journa
     assert [one["text"] for one in said] == ["s 1", "s 2", "s 3", "new 1", "s 4"]
 
 
+async def test_file_that_the_remote_reads_again_is_here_once(journal: Journal) -> None:
+    """As it does where it has deleted the session of a file that grows. The connection is cut off meanwhile."""
+    await read(journal, subscribed(), numbered(*lines_of(3)))
+    await read(journal, subscribed(), numbered(*lines_of(2), first=4))
+    await read(journal, subscribed(), numbered(*lines_of(3, first=3), first=6))
+    await read(journal, subscribed(), numbered(*lines_of(6), first=9))
+
+    assert await texts(journal) == [f"s {line}" for line in range(1, 7)]
+    assert await read(journal) == "j1:14"
+
+
+async def test_file_that_the_remote_reads_again_is_read_here_if_it_was_deleted_here_too(journal: Journal) -> None:
+    await read(journal, subscribed(), numbered(*lines_of(3)), LIVE, working(), working())
+    (session,) = await journal.sessions()
+    await journal.remove_session(session["session"])
+    assert await texts(journal) == []
+    await read(journal, subscribed(), numbered(*lines_of(2), first=4))
+    await read(journal, subscribed(), numbered(*lines_of(2, first=3), first=6))
+    await read(journal, subscribed(), numbered(*lines_of(5), first=8))
+
+    assert await texts(journal) == [f"s {line}" for line in range(1, 6)]
+
+
 async def test_event_that_cannot_be_read_is_named_and_the_next_is_read(journal: Journal) -> None:
     strange = b'{"seq":1,"kind":"of-tomorrow","v":2,"id":"s:1:0","stream":"s"}\n'
     await read(journal, subscribed(), strange + numbered(message("next", line=2), first=2))
