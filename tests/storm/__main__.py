@@ -32,7 +32,7 @@ from tests.storm.collector import exported
 from tests.storm.connection import cursors
 from tests.storm.faults import Faults
 from tests.storm.publishers import published
-from tests.storm.readers import Reader, Received, last_event, position, received
+from tests.storm.readers import Reader, Received, position, received
 from tests.storm.users import FOLLOWED, Users
 from tests.storm.world import NAME, World
 
@@ -260,12 +260,19 @@ class Storm:
                 return rows
 
     def _read_on(self) -> None:
-        """Let the other daemon read everything, and begin a connection after that."""
+        """Let the other daemon read everything, until a connection begins after that, and its reader as well."""
         world, record = self.world, self._record("other")
-        world.until("the other daemon has everything", lambda: last_event(record)[1] == self.ledger.plain[-1])
-        connections = len(cursors(world.connections))
-        world.cut_off()
-        world.until("the other daemon connects again", lambda: len(cursors(world.connections)) > connections)
+        world.until("the other daemon has everything", lambda: self._next_cursor() == len(self.ledger.crc) - 1)
+        with world.wire(world.other_socket) as wire:
+            latest = wire.ask("stats")["journal"]["latest"]
+        world.until(f"the other daemon's reader has everything up to {latest}", lambda: position(record) >= latest)
+
+    def _next_cursor(self) -> int:
+        """Cut the other daemon off; return where its next connection begins."""
+        known = len(cursors(self.world.connections))
+        self.world.cut_off()
+        self.world.until("the other daemon connects again", lambda: len(cursors(self.world.connections)) > known)
+        return cursors(self.world.connections)[-1]
 
     def _examine(self) -> None:
         """The journals are intact, and nothing is wrong with the installation."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-__all__ = ["Received", "last_event", "plain", "received"]
+__all__ = ["Received", "plain", "received"]
 
 ROW = struct.Struct("<cQQ")
 EVENT, GAP, FAULTY_GAP, POSITION, MISSING = b"e", b"g", b"x", b"p", b"m"
@@ -71,20 +71,6 @@ def position(record: Path) -> int:
             if kind in (EVENT, POSITION):
                 return int(first)
     return 0
-
-
-def last_event(record: Path) -> tuple[int, int]:
-    """`seq` and CRC-32 of the last event."""
-    size = record.stat().st_size if record.exists() else 0
-    with record.open("rb") if size >= ROW.size else open(os.devnull, "rb") as file:
-        at = size - size % ROW.size
-        while at:
-            at -= ROW.size
-            file.seek(at)
-            kind, first, second = ROW.unpack(file.read(ROW.size))
-            if kind == EVENT:
-                return int(first), int(second)
-    return 0, 0
 
 
 def plain(line: bytes, remote: str = "") -> bytes:
