@@ -214,6 +214,12 @@ def found_by_search(browser: Browser, word: str, refused: str) -> int | None:
     return None if answer.json["behind"] else len(answer.json["hits"])
 
 
+@pytest.fixture(autouse=True)
+def own_spools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`doctor` does not find what other tests have left."""
+    monkeypatch.setenv("TOOLTAP_SPOOL", str(tmp_path / "spool"))
+
+
 def complaints(daemon: Running | DaemonProcess) -> list[str]:
     """Return the notes and problems of `doctor` about the daemon and its files."""
     reported = json.loads(here("doctor", "--json", "--timeout", 60, "--socket", daemon.path).stdout)
@@ -253,7 +259,6 @@ def place_of(row: Row, folder: Path, browser: Browser) -> Path:
 def test_row(row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLTAP_TRACE", "1")
     monkeypatch.setenv("TOOLTAP_TRACE_FILE", str(tmp_path / "trace.jsonl"))
-    monkeypatch.setenv("TOOLTAP_SPOOL", str(tmp_path / "spool"))
     kept = tmp_path / "kept"
     with browsed(tmp_path):
         pass

@@ -16,6 +16,7 @@ from tests.daemon.events import commit, message
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import running
 from tests.daemon.test_files_in_use import complaints, statistics, until
+from tests.daemon.test_files_in_use import own_spools as own_spools
 from tests.daemon.web.browsing import Browser
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.normalizers.core.items import OutputChunk

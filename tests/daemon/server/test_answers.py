@@ -143,7 +143,10 @@ def test_two_clients_answer_in_the_same_moment(tmp_path: Path, journal: str, req
         for number in range(MANY):
             tap.tap(("out", question(number)))
             given = {name: pool.submit(give, name, number) for name in names}
-            frame = tap.receive()
+            try:
+                frame = tap.receive()
+            except TimeoutError:
+                pytest.fail(f"question {number}: {[one.result() for one in given.values() if one.done()]}")
             tap.write(frame)
             replies = {name: one.result() for name, one in given.items()}
             [first] = [name for name, reply in replies.items() if reply["ok"]]
