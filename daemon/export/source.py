@@ -23,7 +23,7 @@ import msgspec
 
 from tooltap.daemon.export.anonymity import Anonymizer
 from tooltap.daemon.export.redaction import Redaction, masked_event, masked_output
-from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
+from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import SessionFilter
 from tooltap.daemon.sessions.stored import SessionEvents
 from tooltap.daemon.views.select import LaterViews, whole_body
@@ -326,7 +326,7 @@ class JournalSource:
         batch: Batch = []
         has_begun = False
         expired = self._journal.last_expired
-        meanwhile = DeletedMeanwhile(self._is_stored)
+        meanwhile = DeletedMeanwhile(self._journal.is_stored)
         while reached < last:
             begun = reached
             events, reached = await stored.read(reached, self._wanted, up_to=last, max_bytes=READ)
@@ -361,15 +361,9 @@ class JournalSource:
         if (first_seq := self._session.get("firstSeq")) is None:
             return None
         begun, last = max(first_seq, self._part.first), min(self._journal.last_expired, first - 1)
-        if begun <= last and not await self._is_stored(first_seq):
+        if begun <= last and not await self._journal.is_stored(first_seq):
             return MissingRange(begun, last, is_deleted=True)
         return None
-
-    async def _is_stored(self, seq: int) -> bool:
-        try:
-            return await self._journal.event(seq) is not None
-        except CorruptError:  # it is named as such
-            return True
 
     async def _later_views(self, stored: SessionEvents, reached: int) -> LaterViews:
         """Read the views that commands made of results, also those after the last event of the part."""

@@ -566,6 +566,13 @@ class Journal(ABC):
     @abstractmethod
     async def event(self, seq: int) -> StoredEvent | None: ...
 
+    async def is_stored(self, seq: int) -> bool:
+        """Return whether an event was not deleted; it may be damaged. Raises `JournalError`."""
+        try:
+            return await self.event(seq) is not None
+        except CorruptError:
+            return True
+
     @abstractmethod
     async def load_stream(self, stream: str) -> StoredStream | None: ...
 

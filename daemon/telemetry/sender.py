@@ -23,7 +23,7 @@ from tooltap import __version__
 from tooltap.daemon.export.otlp import SessionSpans, Span, attribute_list, scope
 from tooltap.daemon.export.otlp_names import Name
 from tooltap.daemon.export.redaction import masked_event
-from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, StoredEvent
+from tooltap.daemon.journal.interface import Journal, JournalError, StoredEvent
 from tooltap.daemon.sessions.listing import RUNNING, SessionFilter
 from tooltap.daemon.sessions.waiting import find_waiting
 from tooltap.daemon.system.clock import wall_clock
@@ -314,14 +314,8 @@ class Sender:
             for one in await anyio.to_thread.run_sync(_decoded, events):
                 _added(spans, one)
         # Asked after the events: a session is deleted from its first event on.
-        spans.lacks_beginning = not rows or not await self._is_stored(rows[0]["firstSeq"])
+        spans.lacks_beginning = not rows or not await self._journal.is_stored(rows[0]["firstSeq"])
         return spans
-
-    async def _is_stored(self, seq: int) -> bool:
-        try:
-            return await self._journal.event(seq) is not None
-        except CorruptError:
-            return True
 
     def _groups(self, ended: OrderedDict[str, tuple[SessionSpans, list[Span]]]) -> list[list[_Group]]:
         """Return requests: the latest version of each span, at most `MOST_SPANS` together."""

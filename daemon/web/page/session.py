@@ -375,10 +375,7 @@ class _Page:
             if row is None or row["firstSeq"] > last:
                 return None
             first = row["firstSeq"]
-            try:
-                if await journal.event(first) is not None:
-                    return None
-            except CorruptError:  # this has a note
+            if await journal.is_stored(first):  # one that is damaged has a note
                 return None
         return MissingRange(first, last, is_deleted=True)
 
