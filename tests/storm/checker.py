@@ -20,6 +20,7 @@ from tests.storm.agents import session_number, word
 from tests.storm.collector import Exported
 from tests.storm.readers import Received, plain
 from tooltap.daemon.telemetry.sender import DELETED
+from tooltap.protocol.events import decode, with_seq
 
 __all__ = [
     "Answering",
@@ -150,6 +151,7 @@ class _Event(msgspec.Struct, rename="camel"):
     scope: str = ""
     beside: str | None = None
     replaces: str = ""
+    request: str = ""
 
 
 class Version(NamedTuple):
@@ -219,6 +221,9 @@ class Ledger:
         """Two `seq` of one event or message, and its id: a file that grows after its session was deleted is read
         again."""
         self._ids: dict[str, int] = {}
+        self.history: dict[int, int] = {}
+        """`seq` of a request that is read again under another id -> its checksum at a daemon that has the first one."""
+        self._requests: set[str] = set()
         self._read_again: set[str] = set()
         """Streams of such events."""
         self.spanned: list[Spanned] = []
@@ -246,6 +251,9 @@ class Ledger:
             tally.seqs.append(one.seq)
             return
         self._ids[one.id] = one.seq
+        if one.request and one.request in self._requests and one.stream in self._read_again:
+            self.history[one.seq] = zlib.crc32(plain(_as_history(one.seq, raw)))
+        self._requests.add(one.request)
         is_behind = one.line < tally.last.get(one.stream, 0) and one.stream not in self._read_again
         if is_behind and one.code not in OF_DISPATCHES:
             self.wrong.append(f"event {one.seq}: line {one.line} of {one.stream} is out of order")
@@ -324,6 +332,11 @@ class Ledger:
 
     def has(self, seq: int) -> bool:
         return seq < len(self.crc) and self.kind[seq] != 0
+
+
+def _as_history(seq: int, raw: bytes) -> bytes:
+    event = decode(b"{" + raw[raw.index(b",") + 1 :])
+    return with_seq(seq, msgspec.json.encode(msgspec.structs.replace(event, replay=True, turn=None)))
 
 
 def check(record: Record) -> list[str]:
@@ -610,6 +623,8 @@ def _remote(record: Record, ledger: Ledger) -> Iterator[str]:
     for seq in range(1, record.latest + 1):
         if ledger.has(seq):
             places.setdefault(ledger.plain[seq], []).append(seq)
+    for seq, crc in ledger.history.items():
+        places.setdefault(crc, []).append(seq)
     missing = bytearray(record.latest + 2)
     for first, last in record.other.missing:
         missing[first : last + 1] = b"\1" * (min(last, record.latest) + 1 - first)

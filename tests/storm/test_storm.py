@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import msgspec
 import pytest
 
 from tests.daemon.events import commit, event
@@ -28,10 +29,10 @@ from tests.storm.publishers import Published, published
 from tests.storm.readers import Reader, Received, plain, position, received
 from tests.storm.world import NAME
 from tooltap.daemon.journal.sqlite.writer import Writer
-from tooltap.daemon.sessions.repetitions import Compared
+from tooltap.daemon.sessions.repetitions import Compared, as_history
 from tooltap.daemon.telemetry.sender import DELETED
 from tooltap.normalizers.core.items import Produced
-from tooltap.protocol.events import Turn
+from tooltap.protocol.events import Turn, decode, with_seq
 
 SESSIONS = {1: 45, 2: 60}
 """Session -> lines."""
@@ -540,6 +541,28 @@ def test_event_that_was_read_again_here_may_be_there_once(true: Record) -> None:
     record.cursors[-1] += 2
     _other(record).events.append((len(_other(record).events) + 1, crc32(plain(later))))
     assert [one for one in check(record) if one.startswith("remote")] == []
+
+
+def test_request_that_was_read_again_here_under_another_id_is_history_there(true: Record) -> None:
+    """The first time, the stream was settled before the request's last line, and not the second time."""
+    record = copy.deepcopy(true)
+    lines = [*record.lines]
+    usage = next(json.loads(one) for one in lines if b'"kind":"usage"' in one) | {"request": "r"}
+    lines[usage["seq"] - 1] = json.dumps(usage, separators=(",", ":")).encode()
+    first = next(json.loads(one) for one in lines if json.loads(one)["stream"] == usage["stream"])
+    read_again = [first | {"seq": record.latest + 1}, usage | {"seq": record.latest + 2, "id": f"{usage['id']}9"}]
+    record.lines = [*lines, *(json.dumps(one, separators=(",", ":")).encode() for one in read_again)]
+    record.latest += 2
+    record.cursors[-1] += 2
+    events = _other(record).events
+    events[usage["seq"] - 1] = usage["seq"], crc32(plain(lines[usage["seq"] - 1]))
+    body = msgspec.json.encode({key: value for key, value in read_again[1].items() if key != "seq"})
+    there = as_history(Produced.of(decode(body), body))
+    events.append((len(events) + 1, crc32(plain(with_seq(1, there.body)))))
+    assert [one for one in check(record) if one.startswith("remote")] == []
+
+    events[-1] = len(events), crc32(plain(with_seq(1, there.body.replace(b'"r"', b'"q"'))))
+    assert [one for one in check(record) if "is none of its remote" in one] != []
 
 
 def test_event_of_a_remote_is_known_for_that_of_its_own_daemon(tmp_path: Path) -> None:
