@@ -14,18 +14,15 @@ import queue
 import re
 import threading
 import time
-import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
-from itertools import chain
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-import brotli  # type: ignore[import-untyped]
 import orjson
-import zstandard
 
 from tooltap.daemon.system.clock import wall_clock
+from tooltap.daemon.system.content_coding import CodingError, decoder
 from tooltap.daemon.system.logs import get_logger
 from tooltap.daemon.taps.gateway.conversations import Conversation, Conversations
 from tooltap.daemon.taps.gateway.histories import (
@@ -50,6 +47,8 @@ _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 """JSON contains line breaks only between its tokens, so spaces can replace them."""
 BODY_BYTES = 16_384
 """Most bytes that are kept of a body that is no answer of the API."""
+MOST_LINES = 16
+"""Most bytes of a decoded body, as a multiple of the longest line."""
 
 By: TypeAlias = Literal["server", "client", "tap"]
 
@@ -314,164 +313,6 @@ def _size_of(line: bytes | LongLine) -> int:
 def _text_of(line: bytes | LongLine) -> str:
     head = line.head if isinstance(line, LongLine) else line[:BODY_BYTES]
     return head.decode("utf-8", "replace")
-
-
-Decode: TypeAlias = Callable[[bytes], Iterable[bytes]]
-"""Decodes the next bytes of a body, or at its end none, to one piece or more; raises `CodingError`. A few bytes may be
-gigabytes, so a piece is about `PIECE` long, whatever it is made of."""
-
-PIECE = 65_536
-MOST_LINES = 16
-"""Most bytes of a decoded body, as a multiple of the longest line."""
-_SLICE = 128
-"""Bytes that zstd decodes at a time: each four of them may be a block of 128 KiB."""
-_ANY_ZLIB = zlib.MAX_WBITS | 32
-_GZIP = b"\x1f\x8b"
-
-
-class CodingError(ValueError):
-    """A body cannot be decoded; the message is a part of a sentence for the user."""
-
-
-def decoder(codings: str) -> Decode:
-    """Return a decoder. `codings`: the value of `Content-Encoding`. Raises `CodingError` for an unknown one."""
-    steps = [_step(name) for coding in reversed(codings.split(",")) if (name := coding.strip().lower())]
-
-    def decode(data: bytes) -> Iterator[bytes]:
-        pieces: Iterable[bytes] = (data,)
-        for step in steps:
-            pieces = chain.from_iterable(map(step, pieces))
-        try:
-            yield from pieces
-        except (zlib.error, brotli.error, zstandard.ZstdError) as error:
-            raise CodingError(f"its coding {codings!r} cannot be read: {error}") from None
-
-    return decode
-
-
-def _step(name: str) -> Decode:
-    if name == "identity":
-        return lambda data: (data,)
-    if name in ("gzip", "x-gzip"):
-        return _Members(partial(_Zlib, _ANY_ZLIB)).decode
-    if name == "deflate":
-        return _Deflate().decode
-    if name == "br":
-        return partial(_brotli, brotli.Decompressor())
-    if name == "zstd":
-        return _Members(_Zstd).decode
-    raise CodingError(f"its coding {name!r} is not known")
-
-
-def _brotli(body: Any, data: bytes) -> Iterator[bytes]:
-    piece = body.process(data, output_buffer_limit=PIECE)
-    yield piece
-    while piece or not body.can_accept_more_data():  # which may be true while there is more to return
-        piece = body.process(b"", output_buffer_limit=PIECE)
-        yield piece
-
-
-class _Member(Protocol):
-    """One member of a body."""
-
-    rest: bytes
-    """What it has not decoded, or, at its end, what is behind it."""
-
-    has_more: bool
-    """Whether it may have decoded more than it has returned."""
-
-    @property
-    def is_over(self) -> bool: ...
-
-    def decode(self, data: bytes) -> bytes:
-        """Decode the beginning of the data."""
-        ...
-
-
-class _Zlib:
-    def __init__(self, window: int) -> None:
-        self._member = zlib.decompressobj(window)
-        self.rest, self.has_more = b"", False
-
-    @property
-    def is_over(self) -> bool:
-        return self._member.eof
-
-    def decode(self, data: bytes) -> bytes:
-        piece = self._member.decompress(data, PIECE)
-        self.rest = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
-        self.has_more = len(piece) == PIECE and not self._member.eof
-        return piece
-
-
-class _Zstd:
-    def __init__(self) -> None:
-        self._member = zstandard.ZstdDecompressor().decompressobj()
-        self.rest, self.has_more = b"", False
-
-    @property
-    def is_over(self) -> bool:
-        return self._member.eof
-
-    def decode(self, data: bytes) -> bytes:
-        piece = self._member.decompress(data[:_SLICE])
-        self.rest = (self._member.unused_data if self._member.eof else b"") + data[_SLICE:]
-        return piece
-
-
-class _Members:
-    """Decodes a body of one or more members (gzip, RFC 1952) or frames (zstd, RFC 8878), one after the other.
-
-    `begin`: returns the next member.
-    """
-
-    def __init__(self, begin: Callable[[], _Member]) -> None:
-        self._begin = begin
-        self._member = begin()
-        self._error: Exception | None = None
-
-    def decode(self, data: bytes) -> Iterator[bytes]:
-        """Decode the next bytes. An error behind bytes that are decoded is raised at the next call, or at the end of
-        the body, which is a call without data."""
-        if self._error is not None:
-            raise self._error
-        has_decoded = False
-        yield b""
-        try:
-            while data or self._member.has_more:
-                if self._member.is_over and not (data := data.lstrip(b"\0")):  # gzip may be padded
-                    break
-                if self._member.is_over:
-                    self._member = self._begin()
-                piece = self._member.decode(data)
-                data = self._member.rest
-                has_decoded |= bool(piece)
-                yield piece
-        except (zlib.error, zstandard.ZstdError) as error:
-            if not has_decoded:
-                raise
-            self._error = error
-
-
-class _Deflate:
-    """Decodes `deflate`: zlib (RFC 1950), or the bare data that some servers send (RFC 1951), as browsers do."""
-
-    def __init__(self) -> None:
-        self._head = b""
-        self._members: _Members | None = None
-
-    def decode(self, data: bytes) -> Iterable[bytes]:
-        if self._members is None:
-            self._head += data
-            if len(self._head) < len(_GZIP):
-                return (b"",)
-            data = self._head
-            has_header = data.startswith(_GZIP) or (
-                data[0] & 15 == zlib.DEFLATED and int.from_bytes(data[:2]) % 31 == 0
-            )
-            window = _ANY_ZLIB if has_header else -zlib.MAX_WBITS
-            self._members = _Members(partial(_Zlib, window))
-        return self._members.decode(data)
 
 
 # -- the tap ----------------------------------------------------------------------------------------------------------

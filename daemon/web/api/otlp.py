@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tooltap.daemon.journal.interface import JournalError
-from tooltap.daemon.taps.gateway.exchange import CodingError, decoder
+from tooltap.daemon.system.content_coding import CodingError, decoder
 from tooltap.daemon.taps.otlp.protobuf import status
 from tooltap.daemon.taps.otlp.receiver import BodyError, BusyError, NotStoredError, Receiver, Signal
 from tooltap.daemon.web.http.guard import OTLP_BYTES, OTLP_PATHS

@@ -17,10 +17,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tooltap.daemon.system.content_coding import PIECE, decoder
 from tooltap.daemon.taps.delivery.outbox import SpoolLimits, StreamOptions
 from tooltap.daemon.taps.delivery.tap import Tap
 from tooltap.daemon.taps.gateway.conversations import Conversations, Place
-from tooltap.daemon.taps.gateway.exchange import PIECE, Ended, Exchange, api_of, decoder
+from tooltap.daemon.taps.gateway.exchange import Ended, Exchange, api_of
 from tooltap.normalizers.wire.exchange import ExchangeEnd
 from tooltap.normalizers.wire.framing import LongLine
 from tooltap.protocol.inputs import Direction
