@@ -1,8 +1,9 @@
 """`make typescript-package`: builds and packs the client for Node and browsers, as it is released.
 
 It is built twice, from two copies of the sources without what earlier builds have left, and must have the same bytes.
-The package has the sources, what the compiler makes of each, and nothing else. The compiler is that of
-`node_modules`; the registry is asked only if there is none. What is missing is said, and fails where a skip does.
+The package has the sources, what the compiler makes of each, the licence in the root of the repository, and nothing
+else. The compiler is that of `node_modules`; the registry is asked only if there is none. What is missing is said, and
+fails where a skip does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ __all__ = ["expected_files", "files_in", "main", "problems_of"]
 
 CLIENT = Path("clients", "typescript")
 MODULES = ROOT / CLIENT / "node_modules"
-ALWAYS = ("README.md", "package.json")
+LICENSE = "LICENSE"
+ALWAYS = (LICENSE, "README.md", "package.json")
 
 
 def main() -> int:
@@ -65,6 +67,7 @@ def packed(sources: Path, target: Path) -> Path:
     """Build and pack the client of a copy of the sources. Return the package, in a folder of its own."""
     client = sources / CLIENT
     (client / "node_modules").symlink_to(MODULES)
+    shutil.copy(sources / LICENSE, client)
     _run("npm", "run", "--silent", "build", cwd=client)
     place = target / f"{sources.name}-packed"
     place.mkdir()
@@ -74,7 +77,7 @@ def packed(sources: Path, target: Path) -> Path:
 
 
 def expected_files(client: Path) -> set[str]:
-    """Return what a package of this folder has: each source, and the script and the types that are made of it."""
+    """Return what a package of this folder has: each source, the script and the types made of it, and `ALWAYS`."""
     names = [path.stem for path in (client / "src").glob("*.ts")]
     made = (form.format(name) for name in names for form in ("src/{}.ts", "dist/src/{}.js", "dist/src/{}.d.ts"))
     return {*ALWAYS, *made}

@@ -64,7 +64,7 @@ def test_npm_package_without_a_file_or_with_one_too_many_is_refused(tmp_path: Pa
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "index.ts").touch()
     described = {"exports": {".": {"types": "./dist/src/index.d.ts", "default": "./dist/src/index.js"}}}
-    whole = ("README.md", "package.json", "src/index.ts", "dist/src/index.js", "dist/src/index.d.ts")
+    whole = ("LICENSE", "README.md", "package.json", "src/index.ts", "dist/src/index.js", "dist/src/index.d.ts")
     expected = expected_files(tmp_path)
 
     assert problems_of(npm_package(tmp_path / "whole.tgz", *whole), expected, described) == []
