@@ -265,16 +265,16 @@ class Indexer:
         await self._close_index()
         journal = self._journal.id
         path = self._path_of(journal)
-        self._index = await self._call(Index, path, journal)
+        index = await self._call(self._begin, path, journal)
         self._next_check = 0.0
         self.generation += 1
-        if await self._is_of_another(self._index):
+        if await self._is_of_another(index):
             _log.info("another journal was indexed; rebuilding the search index", index=str(path))
-            await self._begin_again()
-        elif self._index.floor and self._index.limit < self._most_bytes:
+            index = await self._begin_again()
+        elif index.floor and index.limit < self._most_bytes:
             _log.info("the search index may be larger now; rebuilding it", index=str(path))
-            await self._begin_again()
-        self._statistics = await self._call(self._index.statistics)
+            index = await self._begin_again()
+        self._statistics = await self._call(index.statistics)
 
     async def _is_of_another(self, index: Index) -> bool:
         """Return whether the journal was restored from a copy, and has other events than were indexed."""
@@ -290,14 +290,21 @@ class Indexer:
             return False
         return event is not None and zlib.crc32(event.body) != crc
 
-    async def _begin_again(self) -> None:
+    async def _begin_again(self) -> Index:
         path, journal = self._path_of(self._journal.id), self._journal.id
         await self._close_index()
         await self._call(delete_file, path)
         self._damage = ""
-        self._index = await self._call(Index, path, journal)
+        index = await self._call(self._begin, path, journal)
         self._next_check = 0.0
         self.generation += 1
+        return index
+
+    def _begin(self, path: Path, journal: str) -> Index:
+        """Open the index. It is kept in the thread that does so: a task that is cancelled meanwhile gets no result, and
+        `close` closes what was opened."""
+        self._index = Index(path, journal)
+        return self._index
 
     async def _close_index(self) -> None:
         index, self._index = self._index, None

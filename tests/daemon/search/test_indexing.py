@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import sqlite3
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,7 @@ from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.search import index as index_module
 from tooltap.daemon.search import indexer as indexer_module
 from tooltap.daemon.search.index import Ids, Index
-from tooltap.daemon.search.search import UnavailableError
+from tooltap.daemon.search.search import Search, UnavailableError
 
 pytestmark = pytest.mark.anyio
 
@@ -380,6 +381,32 @@ async def test_an_index_that_cannot_be_opened(sqlite_journal: SqliteJournal, tmp
                 await anyio.sleep(0.02)
         with pytest.raises(UnavailableError, match="the search index cannot be written: "):
             await index.find_now("word")
+
+
+async def test_an_index_that_was_opened_when_the_daemon_stopped_is_closed(
+    sqlite_journal: SqliteJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else Python 3.13 and later warn of a database that nobody has closed."""
+    opening, stopped, opened = threading.Event(), threading.Event(), []
+
+    def slow(path: Path, journal: str) -> Index:
+        opening.set()
+        assert stopped.wait(30)
+        opened.append(Index(path, journal))
+        return opened[0]
+
+    monkeypatch.setattr(indexer_module, "Index", slow)
+    search = Search(sqlite_journal, lambda _: tmp_path / "search", 2**40)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(search.run)
+        assert await anyio.to_thread.run_sync(opening.wait, 30)
+        tasks.cancel_scope.cancel()
+    stopped.set()
+    await search.close()
+
+    [index] = opened
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        index.statistics()
 
 
 async def test_no_index(sqlite_journal: SqliteJournal, tmp_path: Path) -> None:
