@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -100,11 +100,14 @@ class Child:
 
 
 @contextmanager
-def start(*arguments: object, env: dict[str, str] | None = None, **options: Any) -> Iterator[Child]:
-    """Start a command with all three streams piped unless `options` say otherwise. It is killed at the end."""
+def start(
+    *arguments: object, env: dict[str, str] | None = None, within: Sequence[str] = (), **options: Any
+) -> Iterator[Child]:
+    """Start a command with all three streams piped unless `options` say otherwise. It is killed at the end. `within`:
+    the command that runs it."""
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
     env = env or environment()
-    command = [sys.executable, "-m", program(env), *map(str, arguments)]
+    command = [*within, sys.executable, "-m", program(env), *map(str, arguments)]
     with subprocess.Popen(command, env=env, **{**streams, **options}) as process:
         try:
             yield Child(process)

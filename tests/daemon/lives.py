@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import orjson
 
@@ -86,16 +86,7 @@ class Lives:
 
     def connect(self) -> Wire:
         """A connection that has been greeted. Raises `Gone`."""
-        try:
-            wire = Wire(Path(self.settings["socket"]))
-        except OSError as error:
-            raise Gone from error
-        try:
-            _until(wire, "welcome")
-        except Gone:
-            wire.close()
-            raise
-        return wire
+        return greeted(Path(self.settings["socket"]))
 
     @property
     def pid(self) -> int:
@@ -134,10 +125,30 @@ class Gone(Exception):
     """The daemon died while the publisher was talking to it."""
 
 
+def greeted(socket: Path) -> Wire:
+    """Return a connection that has been greeted. Raises `Gone`."""
+    try:
+        wire = Wire(socket)
+    except OSError as error:
+        raise Gone from error
+    try:
+        _until(wire, "welcome")
+    except Gone:
+        wire.close()
+        raise
+    return wire
+
+
+class Door(Protocol):
+    def connect(self) -> Wire:
+        """A connection that has been greeted. Raises `Gone`."""
+        ...
+
+
 class Publisher:
     """Publisher that sends the tapped lines that the daemon does not have yet, then the end."""
 
-    def __init__(self, lives: Lives, stream: str, records: list[bytes]) -> None:
+    def __init__(self, lives: Door, stream: str, records: list[bytes]) -> None:
         self._lives = lives
         self.stream = stream
         self._records = records

@@ -26,11 +26,11 @@ from structlog.testing import capture_logs
 
 from tests.cli.command import here
 from tests.daemon.constants import VARIABLE
+from tests.daemon.disks import make_disk, mounting, require_disks
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import TIMEOUT, Running
-from tests.daemon.taps.test_follow_machines import AS_ROOT, PRIVATE, require_machines
+from tests.daemon.taps.test_follow_machines import PRIVATE, require_machines
 from tests.daemon.web.browsing import Browser, browsed
-from tests.programs import require
 from tooltap.daemon.journal.sqlite.file import STAMP_OFFSET
 from tooltap.daemon.system.listener import is_listening
 from tooltap.daemon.system.paths import daemon_folders
@@ -457,24 +457,15 @@ def test_full_disk_is_noticed_and_the_daemon_goes_on_when_it_is_freed(tmp_path: 
         assert texts(daemon) == acknowledged
 
 
-LOOP = 'mount -o loop,errors=remount-ro "$0" "$1" && chmod 700 "$1" && shift && exec "$@"'
-
-
 @pytest.mark.lab  # where machines may make loop devices
 def test_disk_that_fails_and_becomes_read_only_keeps_what_was_acknowledged(tmp_path: Path) -> None:
     """The kernel makes a file system read-only when it finds an error. (An administrator cannot: the daemon has files
     open there.) What was acknowledged is there once it is mounted again, with `--durability power`."""
-    require_machines()
-    require("mkfs.ext4")
-    if not AS_ROOT:
-        pytest.skip("only root may mount a file as a disk")
+    require_disks()
     disk, image = tmp_path / "disk", tmp_path / "image"
     disk.mkdir()
-    with image.open("wb") as file:
-        file.truncate(16 * 1024 * 1024)
-    subprocess.run(["mkfs.ext4", "-q", image], check=True)
-    within = [*PRIVATE, "sh", "-c", LOOP, str(image), str(disk)]
-    options: dict[str, Any] = {"journal": disk / "journal.db", "within": within}
+    make_disk(image, 16)
+    options: dict[str, Any] = {"journal": disk / "journal.db", "within": [*PRIVATE, *mounting(image, disk)]}
     with DaemonProcess(tmp_path, "--durability", "power", **options) as daemon:
         daemon.wait_ready()
         assert publish(daemon, "word before") == ""

@@ -60,9 +60,12 @@ class Place:
         return any(b'{\\"n\\":%d}' % number in path.read_bytes() for path in self.spools)
 
     @contextmanager
-    def start(self, *arguments: object, command: str = "run", **changes: str) -> Iterator[Child]:
+    def start(
+        self, *arguments: object, command: str = "run", within: Sequence[str] = (), **changes: str
+    ) -> Iterator[Child]:
         options = ["--socket", self.socket, "--dialect", "claude-stream"]
-        with start(command, *options, *arguments, env=environment(**self.variables, **changes)) as run:
+        variables = environment(**self.variables, **changes)
+        with start(command, *options, *arguments, env=variables, within=within) as run:
             yield run
 
     @contextmanager
