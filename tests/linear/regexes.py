@@ -43,6 +43,7 @@ OF_TABLES: dict[str, tuple[str, ...]] = {
     "daemon/taps/follow/stores.py": ("fullmatch",),
     "daemon/web/http/logins.py": ("search",),
     "normalizers/dialects/acp/inputs.py": ("match", "fullmatch"),
+    "normalizers/dialects/antigravity/__init__.py": ("fullmatch",),
     "normalizers/dialects/auggie/__init__.py": ("fullmatch",),
     "normalizers/dialects/claude/__init__.py": ("fullmatch",),
     "normalizers/dialects/claude/answers.py": ("match",),

@@ -11,8 +11,8 @@ stream reads one file at a time, and the longest wins. If both have gone on diff
 what it has in common with the first is left out.
 
 A `.jsonl` file grows by lines, and so does a session in a database. A `.json` file is a document that the agent
-rewrites as a whole, or that is composed of the files of a session: each version is one line of its stream, and the
-parser emits only what is new in it.
+rewrites as a whole, and what is composed of several files of a session is one, too: each version is one line of its
+stream, and the parser emits only what is new in it.
 
 Lines whose events another stream covers are left out (`overlap.py`). So are lines from before the follower started,
 unless the user asked for backfill. They still count for the position.
@@ -134,10 +134,6 @@ class Seen(NamedTuple):
     """A time at which the file did not exist yet, if known."""
 
 
-def is_document(path: str) -> bool:
-    return path.endswith(".json")
-
-
 def read_to(info: StreamInfo | FilePosition, store: Store) -> int:
     """Return the position up to which a stream has read: rows of a database, or bytes of a file (lines and
     newlines)."""
@@ -157,11 +153,11 @@ async def open_file(
 
     Raises `NotYetError`, `HeldError`, `OSError`, `FrameError`, `JournalError`.
     """
-    limit = setting.line_bytes + 1 if is_document(path) else SESSION_BYTES
-    reader = root.reader
+    reader, is_document = root.reader, root.is_document(path)
+    limit = setting.line_bytes + 1 if is_document else SESSION_BYTES
     head, mtime = await to_thread.run_sync(reader.head, path, limit)
-    lines = [head] if is_document(path) else head.split(b"\n")[:-1]
-    if not lines or (is_document(path) and len(head) < limit and not _is_whole(head)):
+    lines = [head] if is_document else head.split(b"\n")[:-1]
+    if not lines or (is_document and len(head) < limit and not _is_whole(head)):
         return None
     start = await _find_stream(path, lines, root, setting)
     if start is None:
@@ -200,7 +196,7 @@ async def open_file(
         ingest.live.info.last_reported_ts = -1
         ingest.live.info.copied = copied
     ingest.live.info.path = as_text(path)
-    if not is_document(path):
+    if not is_document:
         ingest.live.info.head = _head_of(lines[0])
     try:
         file = FollowedFile(path, root, reader, ingest, session, first_t, position, mtime, setting)
@@ -208,7 +204,7 @@ async def open_file(
         await ingest.finish()
         raise
     is_new = info is None and not copied and stream not in setting.whole
-    file.is_backfill = is_new and isinstance(reader, Files) and not is_document(path) and mtime < setting.started
+    file.is_backfill = is_new and isinstance(reader, Files) and not is_document and mtime < setting.started
     return file
 
 
@@ -255,7 +251,7 @@ async def _find_stream(path: str, lines: Sequence[bytes], root: Root, setting: S
     session = in_folder_of or named
     if named is not None:
         for info in await _files_of(named, agent, root, setting):
-            if info.stream in tried or not _may_be(path, lines[0], info):
+            if info.stream in tried or not _may_be(path, lines[0], info, root):
                 continue
             relation = await to_thread.run_sync(relate, path, info, root)
             if relation.waits:
@@ -286,10 +282,10 @@ async def _files_of(session: str, agent: str | None, root: Root, setting: Settin
     return [one for one in found.values() if (one.followed, one.asked_dialect, one.agent) == wanted]
 
 
-def _may_be(path: str, first: bytes, info: StreamInfo) -> bool:
+def _may_be(path: str, first: bytes, info: StreamInfo, root: Root) -> bool:
     """Return whether a file may be the one that a stream of its session has read. A document has no first line that
     stays: it must be the same, or have the name of one that is gone."""
-    if not is_document(path):
+    if not root.is_document(path):
         return info.head in (None, _head_of(first))
     if info.crc_line == info.lines and info.crc == zlib.crc32(first):
         return True
@@ -299,7 +295,7 @@ def _may_be(path: str, first: bytes, info: StreamInfo) -> bool:
 
 def _has_more(path: str, first: bytes, info: StreamInfo, root: Root) -> bool:
     """Return whether a file has something that its stream has not read. Blocks. Raises `OSError`."""
-    if is_document(path):
+    if root.is_document(path):
         return info.crc != zlib.crc32(first)
     if isinstance(root.reader, Database) or is_compressed(path):
         here = _position_in(path, info, root)
@@ -338,7 +334,7 @@ def relate(path: str, info: StreamInfo, root: Root) -> Relation:
     reader = root.reader
     own = path_of(info)
     own = own if own != path else None
-    if is_document(path):
+    if root.is_document(path):
         is_shorter = own is not None and _size_of(own) >= max(_size_of(path), 1)
         return Relation(waits=True) if is_shorter else Relation(Position())
     here = _position_in(path, info, root)
@@ -528,7 +524,7 @@ class FollowedFile:
         self._ingest.is_behind = True
         streams = self._setting.streams
         was_due = streams.is_due(self._ingest.live.info)
-        more = await (self._read_document() if is_document(self.path) else self._read_lines())
+        more = await (self._read_document() if self._root.is_document(self.path) else self._read_lines())
         # What the agent has stored before its tap ended is to be read before calls are compared.
         more = more or (not was_due and streams.is_due(self._ingest.live.info))
         self._ingest.is_behind = more

@@ -48,7 +48,6 @@ from tooltap.daemon.taps.follow.file import (
     NotYetError,
     Seen,
     Setting,
-    is_document,
     is_listed,
     open_file,
     path_of,
@@ -369,14 +368,14 @@ class Follower:
                 self._queues.add(found.path, entry)
         elif found.mtime:
             entry = self._entries[found.path] = Entry(root, found, Seen(self._setting.clock(), absent))
-            unread = self._unread(found)
+            unread = self._unread(root, found)
             if unread is not None and found.mtime_ms < self._setting.started:
                 self._backfill.add(found.path, unread * (ROW_BYTES if root.place.database else 1))
                 self._queues.add_old(found.path, entry)
             elif unread is not None:
                 self._queues.add(found.path, entry)
 
-    def _unread(self, found: Found) -> int | None:
+    def _unread(self, root: Root, found: Found) -> int | None:
         """Return the number of bytes (or rows) to read of a file that is reported for the first time; None if it is not
         read, because it is complete or too old."""
         known = self._read_to.pop(plain_path(found.path), None)
@@ -385,7 +384,7 @@ class Follower:
         if known is None:
             return found.size if found.mtime_ms >= self._oldest else None
         offset, t = known
-        if is_document(found.path) or not found.is_appended:
+        if root.is_document(found.path) or not found.is_appended:
             return found.size if found.mtime_ms != t else None
         if found.size in (offset, offset - 1):  # the newline of the last line may be missing
             return None

@@ -334,6 +334,10 @@ class Root:
         """Match the path of a session file below the root."""
         return self.place.files.fullmatch(path, len(self.path) + 1)
 
+    def is_document(self, path: str) -> bool:
+        """Return whether a session is a document that is rewritten as a whole, and does not grow by lines."""
+        return path.endswith(".json") or isinstance(self.reader, SessionFolders)
+
     @property
     def is_moved_to(self) -> bool:
         """Whether the agent moves files here that it has written elsewhere."""

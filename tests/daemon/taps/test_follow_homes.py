@@ -10,6 +10,10 @@ from tests.daemon.taps.following import FIXTURES, Follower
 
 TEXT = "It has 12 lines."
 HOMES = {
+    "agy": (
+        ".gemini/antigravity-cli/brain/5f1c/.system_generated/logs/transcript.jsonl",
+        "antigravity-transcript/antigravity-written",
+    ),
     "code": (".config/Code/User/workspaceStorage/1f/chatSessions/0c1d.jsonl", "vscode-chat/vscode-written"),
     "cursor-agent": (".cursor/projects/ws/agent-transcripts/s1/s1.jsonl", "cursor-transcript/cursor-written"),
     "grok": (".grok/sessions/%2Fws/s1/chat_history.jsonl", "grok-history/grok-1.0-written"),

@@ -27,8 +27,9 @@ DIALECTS = sorted(name for name in set(builtin()) - HTTP if any((FIXTURES / name
 RECORDS = 8
 OF_A_KIND = 2
 """How often a record is torn at the same kind of place."""
-NESTS_RECORDS = (b'{"$set":', b'{"kind":0,')
-"""The beginnings of records of Gemini CLI and of VS Code that hold others: of a torn one, what it holds may be read."""
+NESTS_RECORDS = (b'{"$set":', b'{"kind":0,', b'{"steps":')
+"""The beginnings of records of Gemini CLI, of VS Code and of Antigravity that hold others: of a torn one, what it holds
+may be read."""
 _DIGIT = re.compile(rb"^-?\d")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
