@@ -785,7 +785,7 @@ def sessions(follow: Follow, statistics: dict[str, Any] | None) -> Iterator[Find
                 yield problem("sessions", f"cannot read {error.filename}: {error.strerror}", advice)
             if root.place.database is None:
                 yield from _unreadable(root, files)
-            if files or not (troubles or root.place.names):
+            if files or not (troubles or root.place.names or root.newer):
                 is_unread = bool(files) and not is_followed
                 what = f"{agent} has {_counted(root, files)} in {root.path}"
                 yield fine("sessions", what, f"{_to_follow(agent, statistics)} publishes them." if is_unread else None)
@@ -940,10 +940,18 @@ def _not_understood(statistics: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _stored(root: Root, trouble: Callable[[OSError], None]) -> Iterator[Found]:
-    if not isinstance(root.reader, Database):
-        yield from scan(root, root.path, trouble)
+    """List the sessions of a store, except those that a newer store has copied."""
+    if isinstance(root.reader, Database):
+        yield from root.reader.list_sessions(trouble)
         return
-    yield from root.reader.list_sessions(trouble)
+    for found in scan(root, root.path, trouble):
+        try:
+            was_copied = root.was_copied(found.path)
+        except OSError as error:
+            trouble(error)
+            was_copied = False
+        if not was_copied:
+            yield found
 
 
 def _counted(root: Root, files: list[Found]) -> str:

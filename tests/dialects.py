@@ -83,7 +83,7 @@ def _table_of_stores() -> str:
     for agent, store in ((agent, store) for agent, of_agent in stores().items() for store in of_agent):
         variable = f"`{store.variable}`" if store.variable else "–"
         rows.append(f"| `{agent}` | {variable} | `{Path('~') / store.home}` | `{Path(store.below)}` |")
-    return "\n".join(["| agent | variable | folder | sessions in it |", "|---|---|---|---|", *rows])
+    return "\n".join(["| agent | variable | folder | sessions in it |", "|---|---|---|---|", *dict.fromkeys(rows)])
 
 
 MANY_KEYS = 4

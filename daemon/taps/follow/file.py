@@ -153,6 +153,8 @@ async def open_file(
 
     Raises `NotYetError`, `HeldError`, `OSError`, `FrameError`, `JournalError`.
     """
+    if await to_thread.run_sync(root.was_copied, path):
+        return None
     reader, is_document = root.reader, root.is_document(path)
     limit = setting.line_bytes + 1 if is_document else SESSION_BYTES
     head, mtime = await to_thread.run_sync(reader.head, path, limit)
@@ -251,7 +253,12 @@ async def _find_stream(path: str, lines: Sequence[bytes], root: Root, setting: S
     session = in_folder_of or named
     if named is not None:
         for info in await _files_of(named, agent, root, setting):
-            if info.stream in tried or not _may_be(path, lines[0], info, root):
+            if info.stream in tried:
+                continue
+            own = path_of(info)
+            if own is not None and root.has_copied(own):  # the dialect recognises what it has read
+                return await _known(info, Position(), lines, in_folder_of, root)
+            if own != path and not _may_be(path, lines[0], info, root):
                 continue
             relation = await to_thread.run_sync(relate, path, info, root)
             if relation.waits:

@@ -320,6 +320,8 @@ class Root:
     """Resolved, without symbolic links. It need not exist."""
     home: str = ""
     """The folder that holds `place.below`."""
+    newer: Root | None = None
+    """The database in the same folder into which a newer version of the agent has copied such sessions."""
 
     @cached_property
     def reader(self) -> Files | Database | SessionFolders:
@@ -337,6 +339,16 @@ class Root:
     def is_document(self, path: str) -> bool:
         """Return whether a session is a document that is rewritten as a whole, and does not grow by lines."""
         return path.endswith(".json") or isinstance(self.reader, SessionFolders)
+
+    def was_copied(self, path: str) -> bool:
+        """Return whether a newer version of the agent has copied the session of this file. Raises `OSError`."""
+        match = self.match(path)
+        reader = None if self.newer is None else self.newer.reader
+        return match is not None and isinstance(reader, Database) and reader.has(match["session"])
+
+    def has_copied(self, path: str) -> bool:
+        """Return whether a path is that of a session that this store has from an older one in its folder."""
+        return self.place.database is not None and path.startswith(f"{self.path}/") and self.match(path) is None
 
     @property
     def is_moved_to(self) -> bool:
@@ -361,16 +373,25 @@ def homes(place: Store, environment: Mapping[str, str], further: Sequence[str] =
 def roots(
     names: Iterable[str], environment: Mapping[str, str], further: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> list[Root]:
-    """Return where these agents store their sessions, each folder once. `further`: agent -> further folders of the kind
-    that its variable names."""
-    found: dict[tuple[str, str], Root] = {}
+    """Return where these agents store their sessions, each folder once for each pattern of files. `further`: agent ->
+    further folders of the kind that its variable names."""
+    found: dict[tuple[str, str, str], Root] = {}
     for name in names:
         for place in stores()[name]:
             for home in homes(place, environment, further.get(name, ())):
                 for folder in (place.below, *place.moved):
                     path = os.path.realpath(home / folder)
-                    found.setdefault((place.dialect, path), Root(name, place, path, str(home)))
+                    root = Root(name, place, path, str(home), _database_in(path, place, found.values()))
+                    found.setdefault((place.dialect, place.files.pattern, path), root)
     return list(found.values())
+
+
+def _database_in(path: str, place: Store, found: Iterable[Root]) -> Root | None:
+    """Return the root of the database of the same dialect in a folder, for a store that has none."""
+    if place.database is not None:
+        return None
+    same = (one for one in found if (one.path, one.place.dialect) == (path, place.dialect))
+    return next((one for one in same if one.place.database is not None), None)
 
 
 class RootList:
@@ -651,6 +672,19 @@ class Database:
                 Found(f"{path}/{one.session}", one.rows, one.changed * 1_000_000, one.is_appended) for one in found
             ]
         return listed
+
+    def has(self, session: str) -> bool:
+        """Return whether a database has this session, with something in it. Raises `OSError`."""
+        return any(self._has(path, session) for path in self._paths())
+
+    def _has(self, path: str, session: str) -> bool:
+        with (
+            suppress(FileNotFoundError, SessionGoneError),
+            _opened(path) as query,
+            closing(self._reader.rows(query, session, {}, _changed(path))) as rows,
+        ):
+            return any(row.number >= 0 for row in rows)
+        return False
 
     def older(self, path: str) -> str | None:
         """Return the path of a session in older tables; None if it is in the oldest."""

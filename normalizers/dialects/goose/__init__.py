@@ -64,7 +64,7 @@ _STORE = Store(
     files=re.compile(r"sessions\.db/(?P<session>[^/]+)"),
     reader="store:GooseStore",
     database=re.compile(r"sessions\.db"),
-    beside=re.compile(r".+\.jsonl|backups/.*"),
+    beside=re.compile(r"sessions\.db|backups/.*"),
     tables=re.compile(r"sessions|messages|schema_version|sqlite_sequence"),
 )
 
@@ -79,7 +79,6 @@ AGENTS = (
                 files=re.compile(r"(?P<session>[^/]+)\.jsonl"),
                 reader=None,
                 database=None,
-                beside=re.compile(r"sessions\.db|backups/.*"),
                 tables=None,
             ),
         ),

@@ -417,6 +417,21 @@ def texts(found: Examined) -> list[str]:
     return [one.text for one in found.findings["sessions"] if not one.text.startswith("no folder of sessions")]
 
 
+def test_session_file_that_the_database_beside_it_has_is_not_counted(home: Path) -> None:
+    folder = home / "data" / "goose" / "sessions"
+    for name in ("old.jsonl", "copied.jsonl"):
+        write(folder / name)
+    with closing(sqlite3.connect(folder / "sessions.db")) as connection:
+        connection.executescript(
+            "CREATE TABLE sessions (id, updated_at); INSERT INTO sessions VALUES ('copied', NULL);"
+            "CREATE TABLE messages (id, session_id, role, content_json, created_timestamp);"
+            "INSERT INTO messages VALUES (1, 'copied', 'user', '[]', 1);"
+        )
+    found = [text for text in texts(examined()) if text.startswith("goose")]
+
+    assert found == [f"goose has 1 session in {folder}", f"goose has 1 session file (0.0 MiB) in {folder}"]
+
+
 def test_what_lies_in_a_store_and_is_not_read_is_named(home: Path) -> None:
     codex = home / ".codex"
     for place in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -125,3 +126,73 @@ def test_database_is_followed(tmp_path: Path) -> None:
     stated = [event["status"] for event in events if event["kind"] == "tool-result" and not event.get("synthetic")]
     assert stated == ["completed"]
     assert {(event["session"], event["provider"]) for event in events} == {("20261126_1", "goose")}
+
+
+def store(agent: sqlite3.Connection, session: str, *messages: dict[str, Any]) -> None:
+    """Store a session as a version with a database does, or copies one of an older version."""
+    agent.execute("INSERT OR IGNORE INTO sessions (id, working_dir) VALUES (?, '/ws')", (session,))
+    for one in messages:
+        agent.execute(
+            "INSERT INTO messages (session_id, role, content_json, created_timestamp) VALUES (?, ?, ?, ?)",
+            (session, one["role"], json.dumps(one["content"]), one["created"]),
+        )
+    touch(agent)
+
+
+def exchange(*words: str) -> list[dict[str, Any]]:
+    return [message(role, text(one)) for role, one in zip(("user", "assistant") * 2, words, strict=False)]
+
+
+def file_of(folder: Path, session: str, *messages: dict[str, Any]) -> None:
+    """Store a session as a version before 1.10 does: a line that describes it, and one for each message."""
+    described = {"working_dir": "/ws", "description": "", "schedule_id": None, "accumulated_total_tokens": None}
+    path = folder / f"{session}.jsonl"
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in (described, *messages)))
+    os.utime(path, (1_795_000_000, 1_795_000_000))  # earlier than what the database has
+
+
+def texts_of(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return sorted((event["session"], event["text"]) for event in events if event["kind"] == "message")
+
+
+@pytest.mark.process
+def test_files_of_older_versions_are_followed_beside_the_database_that_lacks_them(tmp_path: Path) -> None:
+    follower = Follower(tmp_path, agents=["goose"], backfill="all")
+    follower.environment["XDG_DATA_HOME"] = str(tmp_path)
+    folder = tmp_path / "goose" / "sessions"
+    folder.mkdir(parents=True)
+    file_of(folder, "old", *exchange("Ask old", "Say old"))
+    file_of(folder, "copied", *exchange("Ask copied", "Say copied"))
+    wanted = [(one, f"{verb} {one}") for one in ("copied", "new", "old") for verb in ("Ask", "Say")]
+    with closing(sqlite3.connect(folder / "sessions.db", isolation_level=None)) as agent:
+        agent.executescript(TABLES)
+        store(agent, "copied", *exchange("Ask copied", "Say copied"))
+        store(agent, "new", *exchange("Ask new", "Say new"))
+        with follower:
+            follower.events_when(lambda events: len(texts_of(events)) >= len(wanted))
+            follower.restart(follower.kill)
+            store(agent, "new", *exchange("Ask on", "Say on"))
+            events = follower.events_when(lambda events: any(event.get("text") == "Say on" for event in events))
+
+    assert texts_of(events) == sorted([*wanted, ("new", "Ask on"), ("new", "Say on")])
+
+
+@pytest.mark.process
+def test_session_that_a_newer_version_copies_to_its_database_goes_on_there(tmp_path: Path) -> None:
+    follower = Follower(tmp_path, agents=["goose"], backfill="all")
+    follower.environment["XDG_DATA_HOME"] = str(tmp_path)
+    folder = tmp_path / "goose" / "sessions"
+    folder.mkdir(parents=True)
+    file_of(folder, "old", *exchange("Ask", "Say"))
+    with follower:
+        follower.events_when(lambda events: len(texts_of(events)) == 2)
+        with closing(sqlite3.connect(folder / "sessions.db", isolation_level=None)) as agent:
+            agent.executescript(TABLES)
+            store(agent, "old", *exchange("Ask", "Say", "Ask on", "Say on"))
+            follower.events_when(lambda events: any(event.get("text") == "Say on" for event in events))
+            follower.restart(follower.kill)
+            agent.execute("UPDATE sessions SET name = 'Titled'")
+            touch(agent)
+            events = follower.events_when(lambda events: any(event.get("title") == "Titled" for event in events))
+
+    assert texts_of(events) == [("old", one) for one in ("Ask", "Ask on", "Say", "Say on")]
