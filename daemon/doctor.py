@@ -861,7 +861,7 @@ def _unread(agent: str, found: list[Root]) -> Iterator[Finding]:
         for folder in () if root.place.names else (root.path, *others):
             beside = root.place.beside if folder == root.path else None
             for path in islice(_data_in(folder, beside), MAX_FILES):
-                if not any(path.startswith(f"{one.path}/") and one.match(path) for one in found):
+                if not any(path.startswith(f"{one.path}/") and _is_read(one, path) for one in found):
                     unread[folder, _suffix(path)].add(path)
         if isinstance(root.reader, Database) and root.place.tables is not None:
             for (path, table), rows in sorted(root.reader.unread(root.place.tables).items()):
@@ -872,6 +872,12 @@ def _unread(agent: str, found: list[Root]) -> Iterator[Finding]:
         many = counted(len(paths), f"{suffix} file is", f"{suffix} files are")
         text = f"{agent}: {many} not read in {folder}, such as {os.path.relpath(min(paths), folder)}"
         yield note("sessions", text, NOT_READ)
+
+
+def _is_read(root: Root, path: str) -> bool:
+    """Whether a file in a store is one of its session files, or its database."""
+    database = root.place.database
+    return root.match(path) is not None or (database is not None and bool(database.fullmatch(os.path.basename(path))))
 
 
 NOT_READ = "Their sessions are missing. Upgrade tooltap, or report which version of the agent wrote them."

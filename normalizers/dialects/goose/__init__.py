@@ -64,7 +64,7 @@ _STORE = Store(
     files=re.compile(r"sessions\.db/(?P<session>[^/]+)"),
     reader="store:GooseStore",
     database=re.compile(r"sessions\.db"),
-    beside=re.compile(r"sessions\.db|backups/.*"),
+    beside=re.compile(r"backups/.*"),
     tables=re.compile(r"sessions|messages|schema_version|sqlite_sequence"),
 )
 

@@ -432,6 +432,15 @@ def test_session_file_that_the_database_beside_it_has_is_not_counted(home: Path)
     assert found == [f"goose has 1 session in {folder}", f"goose has 1 session file (0.0 MiB) in {folder}"]
 
 
+def test_database_that_is_read_is_not_called_unread(home: Path) -> None:
+    for place in ("data/zed/threads/threads.db", ".hermes/state.db"):
+        write(home / place)
+        (home / place).unlink()
+        sqlite3.connect(home / place).close()
+
+    assert not [text for text in texts(examined()) if " not read" in text]
+
+
 def test_what_lies_in_a_store_and_is_not_read_is_named(home: Path) -> None:
     codex = home / ".codex"
     for place in (
