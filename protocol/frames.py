@@ -211,6 +211,8 @@ class ChangedFilesRequest(_Request[ChangedFilesResult], kw_only=True, tag="chang
     session: Values | None = None
     provider: Values | None = None
     project: Values | None = None
+    host: Values | None = None
+    """Names of remotes; `.`: the daemon's own machine."""
     file: Annotated[str, msgspec.Meta(min_length=1, max_length=4_096)] | None = None
     """Only files with this text in their path, in upper or lower case."""
     since: Seq | None = None
@@ -249,6 +251,8 @@ class EndedCallsRequest(_Request[EndedCallsResult], kw_only=True, tag="ended-cal
     """Names of agents."""
     project: Values | None = None
     """Directories of the sessions, parents of these directories, or the last part of their names."""
+    host: Values | None = None
+    """Hosts of the sessions: names of remotes, or `.` for the daemon's own machine."""
     session: Values | None = None
     file: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)] | None = None
     """Path of a file that the call names, or the end of its path: `src/app.py`, `app.py`."""

@@ -276,6 +276,9 @@ class ChangedFile(_Result, kw_only=True):
     """The folder of the worktree in which it lies, if that is in a hidden folder of the project, and the session was
     started there. The same file in two worktrees is two files.
     """
+    host: str | None = None
+    """Name of the remote on which it lies; absent on the daemon's own machine. The same path on two hosts is two files.
+    """
     sessions: int
     agents: list[str]
     """Providers of these sessions, the one with the most changes first."""
@@ -333,6 +336,8 @@ class FoundSession(_Result, kw_only=True):
     provider: str
     title: str | None = None
     project: str | None = None
+    host: str | None = None
+    """Name of the remote that it comes from; absent for a session of the daemon's own machine."""
     status: SessionStatus | None = None
     last_ts: int | None = None
     """Milliseconds since the epoch, of the session's latest event."""
@@ -568,6 +573,8 @@ class EndedCall(_Result, kw_only=True):
     title: str | None = None
     """Title of the session."""
     project: str | None = None
+    host: str | None = None
+    """Name of the remote that the session comes from; absent for one of the daemon's own machine."""
     provider: str
     stream: str
     call_id: str

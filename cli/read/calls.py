@@ -13,6 +13,7 @@ from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
 from tooltap.cli.common.filters import (
     agent_option,
+    host_option,
     json_option,
     limit_option,
     project_option,
@@ -59,6 +60,7 @@ PAGE = 500
 @click.option("--family", multiple=True, type=Choice(FAMILIES), help="Calls of tools of this family. May be repeated.")
 @agent_option(help="Calls in sessions of this agent (claude, codex, gemini, …). May be repeated.")
 @project_option("Calls in sessions in this directory: its path, or its name. May be repeated.")
+@host_option("Calls in sessions of")
 @click.option("--file", metavar="PATH", help="Calls that name this file: its path, or the end of it.")
 @session_option("Calls in")
 @time_options("Calls that ended since then", "… until then; a day is included.")
@@ -72,6 +74,7 @@ def command(
     family: tuple[str, ...],
     agent: tuple[str, ...],
     project: tuple[str, ...],
+    host: tuple[str, ...],
     file: str | None,
     session: str | None,
     since: int | None,
@@ -90,6 +93,7 @@ def command(
         "tool": (*tool, *_names(family)),
         "provider": agent,
         "project": tuple(project_path(one) for one in project),
+        "host": host,
         "file": file,
         "since": since,
         "until": until,

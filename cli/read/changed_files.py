@@ -28,10 +28,11 @@ def print_changed_files(found: dict[str, Any]) -> None:
     """Print a table of files. `found`: the result of a `changed-files` request; its `files` must not be empty."""
     files = found["files"]
     if not at_terminal():
-        say_text("\t".join(["FILE", *(column.head for column in _COLUMNS), "LAST"]) + "\n")
+        say_text("\t".join(["FILE", *(column.head for column in _COLUMNS), "LAST", "HOST"]) + "\n")
         for one in files:
             figures = [short(column.value(one)) for column in _COLUMNS]
-            say_text("\t".join([short(one["path"], MAX_PATH), *figures, moment_of(one)]) + "\n")
+            host = short(one.get("host", ""))
+            say_text("\t".join([short(one["path"], MAX_PATH), *figures, moment_of(one), host]) + "\n")
         return
     room, now = terminal_columns(), time.time()
     columns = [*(one for one in _COLUMNS if room >= one.needs), _Column("LAST", lambda one: ago_of(one, now))]
@@ -60,12 +61,14 @@ def warn_of_uncounted(found: dict[str, Any]) -> None:
 
 
 def _path(one: dict[str, Any]) -> str:
-    """Return the path, beginning with the name of the project if it is in there; and its worktree."""
+    """Return the path, beginning with the name of the project if it is in there; and its worktree and its remote."""
     path, project = str(one["path"]), str(one.get("project") or "").rstrip("/")
     worktree = str(one.get("worktree") or "").rstrip("/")
     inside = path.removeprefix(f"{worktree or project}/")
     shown = f"{folder_name(project)}/{inside}" if project and inside != path else path
-    return short(f"{shown} (worktree {folder_name(worktree)})" if worktree else shown, MAX_PATH)
+    where = [f"worktree {folder_name(worktree)}"] if worktree else []
+    where += [f"on {one['host']}"] if "host" in one else []
+    return short(f"{shown} ({', '.join(where)})" if where else shown, MAX_PATH)
 
 
 _COLUMNS = (

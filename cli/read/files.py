@@ -11,7 +11,14 @@ from click.core import ParameterSource
 from tooltap.cli.common import completion
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
-from tooltap.cli.common.filters import agent_option, json_option, limit_option, project_option, time_options
+from tooltap.cli.common.filters import (
+    agent_option,
+    host_option,
+    json_option,
+    limit_option,
+    project_option,
+    time_options,
+)
 from tooltap.cli.common.options import name_hint
 from tooltap.cli.common.printing import (
     at_terminal,
@@ -57,6 +64,7 @@ MAX_PATH = 500
 @time_options("Changes at this time or later", "Changes before this time, or on this day.")
 @agent_option(help="By this agent.")
 @project_option("By sessions in this directory, or in ones with this name.")
+@host_option("By sessions of")
 @click.option("--file", "part", metavar="TEXT", help="Files with this text in their path.")
 @click.option(
     "--order", type=click.Choice(ORDERS), default=ORDERS[0], show_default=True, help="What comes first, most or latest."
@@ -74,6 +82,7 @@ def command(
     until: int | None,
     agent: tuple[str, ...],
     project: tuple[str, ...],
+    host: tuple[str, ...],
     part: str | None,
     order: str,
     limit: int,
@@ -92,7 +101,7 @@ def command(
     Changes made by shell commands are not included.
     """
     if session is None:
-        wanted = {"provider": agent, "since": since, "until": until, "file": part}
+        wanted = {"provider": agent, "host": host, "since": since, "until": until, "file": part}
         filters = {key: value for key, value in wanted.items() if value not in ((), None)}
         if project:
             filters["project"] = find_projects(socket, project)
@@ -107,7 +116,7 @@ def command(
             warn(_why_none(socket, filters, agent))
         warn_of_uncounted(found)
         return
-    for one in ("since", "until", "agent", "project", "part", "order", "limit"):
+    for one in ("since", "until", "agent", "project", "host", "part", "order", "limit"):
         if context.get_parameter_source(one) is ParameterSource.COMMANDLINE:
             name = "file" if one == "part" else one
             raise click.UsageError(f"--{name} is for the files of all sessions; leave out {session!r}")

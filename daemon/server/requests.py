@@ -465,7 +465,7 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
     )
     try:
         if request.status is not None or request.host is not None:
-            wanted = await _of_matching(search, journal, wanted, request)
+            wanted = await _of_matching(search, journal, wanted, request.before, request.status, request.host)
         answer = await search.find(
             wanted,
             before=request.before,
@@ -499,6 +499,7 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
                 provider=row["provider"],
                 title=row.get("title"),
                 project=row.get("project"),
+                host=row.get("host"),
                 status=row.get("status"),
                 last_ts=row.get("lastTs"),
                 hits=one.hits if request.counts else None,
@@ -519,10 +520,17 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
     return described
 
 
-async def _of_matching(search: Search, journal: Journal, wanted: Wanted, request: SearchRequest) -> Wanted:
+async def _of_matching(
+    search: Search,
+    journal: Journal,
+    wanted: Wanted,
+    before: int | None,
+    status: tuple[str, ...] | None,
+    host: tuple[str, ...] | None,
+) -> Wanted:
     """Restrict the search to sessions that have hits, and one of the requested statuses and hosts."""
-    tallies, _ = await search.count(wanted, before=request.before)
-    rows = await _rows(journal, [one.session for one in tallies[:MOST_SESSIONS]], request.status, request.host)
+    tallies, _ = await search.count(wanted, before=before)
+    rows = await _rows(journal, [one.session for one in tallies[:MOST_SESSIONS]], status, host)
     return wanted._replace(sessions=list(rows))
 
 
@@ -563,6 +571,8 @@ async def ended_calls(search: Search, journal: Journal, request: EndedCallsReque
         file=named,
     )
     try:
+        if request.host is not None:
+            wanted = await _of_matching(search, journal, wanted, request.before, None, request.host)
         found = await search.calls(wanted, file=request.file, before=request.before, limit=request.limit)
     except UnavailableError as error:
         raise FrameError("no-index", str(error)) from None
@@ -591,6 +601,7 @@ def _ended_call(found: FoundCall, session: dict[str, Any]) -> EndedCall:
         session=found.session,
         title=session.get("title"),
         project=session.get("project"),
+        host=session.get("host"),
         provider=outcome.provider,
         stream=outcome.stream,
         call_id=outcome.call_id or "",

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tooltap.daemon.sessions.listing import THIS_MACHINE
 from tooltap.protocol.frames import ChangedFilesRequest
 from tooltap.protocol.replies import ChangedFile, ChangedFilesResult, ChangingSession
 
@@ -98,6 +99,8 @@ class SessionChanges(NamedTuple):
     """False if the session changed more files than `files` has."""
     is_uncounted: bool
     """Whether that is because an older version has ingested some of it."""
+    host: str
+    """As filters name it."""
 
 
 @dataclass
@@ -106,6 +109,8 @@ class _Changed:
 
     project: str | None
     worktree: str | None
+    host: str
+    """As filters name it."""
     total: FilePart
     agents: Counter[str] = field(default_factory=Counter)
     sessions: list[tuple[SessionChanges, FilePart]] = field(default_factory=list)
@@ -114,7 +119,7 @@ class _Changed:
 def report_files(sessions: Iterable[SessionChanges], request: ChangedFilesRequest) -> ChangedFilesResult:
     """Return the reply to a `changed-files` request. It may take a second: call it in a thread."""
     needle = None if request.file is None else request.file.casefold()
-    found: dict[tuple[str | None, str], _Changed] = {}
+    found: dict[tuple[str, str | None, str], _Changed] = {}
     is_whole = True
     uncounted = 0
     for session in sessions:
@@ -130,7 +135,7 @@ def report_files(sessions: Iterable[SessionChanges], request: ChangedFilesReques
                 _add(found, session, path, total)
     files = sorted(found.items(), key=lambda one: _rank(one[1].total, request), reverse=True)
     return ChangedFilesResult(
-        files=[_described(path, file) for (_, path), file in files[: request.limit]],
+        files=[_described(path, file) for (*_, path), file in files[: request.limit]],
         total=len(files),
         complete=is_whole and len(files) <= request.limit,
         uncounted=uncounted or None,
@@ -142,6 +147,7 @@ def _is_wanted(session: SessionChanges, request: ChangedFilesRequest) -> bool:
         (request.session is None or session.session in request.session)
         and (request.provider is None or session.provider in request.provider)
         and (request.project is None or session.project in request.project)
+        and (request.host is None or session.host in request.host)
     )
 
 
@@ -159,14 +165,16 @@ def _sum_within(parts: list[FilePart], since: int | None, until: int | None) -> 
     return total
 
 
-def _add(found: dict[tuple[str | None, str], _Changed], session: SessionChanges, path: str, total: FilePart) -> None:
+def _add(
+    found: dict[tuple[str, str | None, str], _Changed], session: SessionChanges, path: str, total: FilePart
+) -> None:
     # Without the session's directory a path is relative, and the same one is another file in another project.
-    key = (None if _is_absolute(path) else session.project or session.session), path
+    key = session.host, (None if _is_absolute(path) else session.project or session.session), path
     file = found.get(key)
     if file is None:
         is_there = session.worktree is not None and path.startswith(f"{session.worktree}/")
         worktree = session.worktree if is_there else None
-        file = found[key] = _Changed(session.project, worktree, msgspec.structs.replace(total))
+        file = found[key] = _Changed(session.project, worktree, session.host, msgspec.structs.replace(total))
     else:
         file.total.add(total)
     file.agents[session.provider] += total.changes
@@ -190,6 +198,7 @@ def _described(path: str, file: _Changed) -> ChangedFile:
         path=path,
         project=file.project,
         worktree=file.worktree,
+        host=None if file.host == THIS_MACHINE else file.host,
         sessions=len(file.sessions),
         agents=[agent for agent, _ in file.agents.most_common()],
         changes=file.total.changes,

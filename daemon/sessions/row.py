@@ -594,7 +594,10 @@ class SessionRow(msgspec.Struct, omit_defaults=True, kw_only=True):
         """Return what the session `name` changed."""
         title = self.title or self.prompt.title or None
         whole, lacks = self.changes.has_all_parts, self.changes.lacks_parts
-        return SessionChanges(name, self.provider, self.project, self.worktree, title, self.changes.parts, whole, lacks)
+        host = self.host or THIS_MACHINE
+        return SessionChanges(
+            name, self.provider, self.project, self.worktree, title, self.changes.parts, whole, lacks, host
+        )
 
     def describe(self, name: str, streams: Mapping[str, StreamState], *, pending: Pending) -> dict[str, Any]:
         """Return the session as in a `sessions` reply. `streams`: the state of each stream that it is in."""

@@ -956,6 +956,8 @@ export interface ChangedFilesRequest {
   session?: string[];
   provider?: string[];
   project?: string[];
+  /** Names of remotes; `.`: the daemon's own machine. */
+  host?: string[];
   /** Only files with this text in their path, in upper or lower case. */
   file?: string;
   /** Only changes made then or later, in milliseconds since the epoch. */
@@ -1022,6 +1024,8 @@ export interface EndedCallsRequest {
   provider?: string[];
   /** Directories of the sessions, parents of these directories, or the last part of their names. */
   project?: string[];
+  /** Hosts of the sessions: names of remotes, or `.` for the daemon's own machine. */
+  host?: string[];
   session?: string[];
   /** Path of a file that the call names, or the end of its path: `src/app.py`, `app.py`. */
   file?: string;
@@ -1695,6 +1699,11 @@ export interface ChangedFile {
    * started there. The same file in two worktrees is two files.
    */
   worktree?: string;
+  /**
+   * Name of the remote on which it lies; absent on the daemon's own machine. The same path on two hosts is two
+   * files.
+   */
+  host?: string;
   sessions: number;
   /** Providers of these sessions, the one with the most changes first. */
   agents: string[];
@@ -1757,6 +1766,8 @@ export interface FoundSession {
   provider: string;
   title?: string;
   project?: string;
+  /** Name of the remote that it comes from; absent for a session of the daemon's own machine. */
+  host?: string;
   status?: "completed" | "failed" | "interrupted" | "running" | "unknown" | "waiting";
   /** Milliseconds since the epoch, of the session's latest event. */
   lastTs?: number;
@@ -1996,6 +2007,8 @@ export interface EndedCall {
   /** Title of the session. */
   title?: string;
   project?: string;
+  /** Name of the remote that the session comes from; absent for one of the daemon's own machine. */
+  host?: string;
   provider: string;
   stream: string;
   callId: string;

@@ -332,8 +332,16 @@ def usage(connection: sqlite3.Connection, request: UsageRequest, damages: Damage
 
 
 def changed_files(connection: sqlite3.Connection, request: ChangedFilesRequest, damages: Damages) -> ChangedFilesResult:
-    wanted = SessionFilter(request.session, None, request.provider, request.project, request.since, request.until)
-    conditions, values = _conditions(wanted)
+    conditions, values = _conditions(
+        SessionFilter(
+            session=request.session,
+            provider=request.provider,
+            project=request.project,
+            host=request.host,
+            since=request.since,
+            until=request.until,
+        )
+    )
     sql = f"SELECT {_COLUMNS}, checksum FROM sessions{{0}} {_where(conditions)}"
     rows = damages.rows(connection, "sessions", sql, values)
     whole = (row for *row, checksum in rows if damages.is_intact("sessions", row, checksum))

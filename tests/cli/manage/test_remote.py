@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import here, serving, start
+from tests.cli.hostile.runs import on_a_terminal
+from tests.daemon.changing import edited
 from tests.daemon.events import commit, event, message
 from tests.daemon.running import TIMEOUT, Running, running
 from tooltap.daemon.taps.remotes.settings import load
@@ -57,15 +59,17 @@ def test_host_without_a_name_is_given_one(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def two_hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A daemon with a session of a remote, which used more, and one of its own machine."""
+    """A daemon with a session of a remote, which used more, and one of its own machine. Both change the same path."""
     with running(tmp_path_factory.mktemp("hosts")) as daemon:
         theirs = {"host": "box", "session": "box/theirs", "stream": "box/s"}
         used = event(Usage, line=1, index=1, scope="session", input_tokens=700, **theirs)
-        daemon.commit(commit(message("said there", **theirs), used, stream="box/s"))
+        changes = edited("1", "/srv/app.py", "x", "y", **theirs)
+        daemon.commit(commit(message("said there", **theirs), used, *changes, stream="box/s"))
         own = event(Usage, "t", line=1, index=1, scope="session", input_tokens=10, session="mine")
-        daemon.commit(commit(message("said here", "t", session="mine"), own, stream="t"))
+        changes = edited("1", "/srv/app.py", "x", "y", stream="t", session="mine")
+        daemon.commit(commit(message("said here", "t", session="mine"), own, *changes, stream="t"))
         with daemon.connect() as wire:
-            until(lambda: wire.ask("search", query="said")["total"] == 2)
+            until(lambda: wire.ask("search", query="")["behind"] == 0)
         yield daemon
 
 
@@ -73,23 +77,47 @@ HOSTS = [("box", ["box/theirs"], 700), (".", ["mine"], 10)]
 
 
 @pytest.mark.parametrize(("host", "sessions", "tokens"), HOSTS)
-def test_sessions_of_a_host_are_listed_found_summed_up_and_exported(
+def test_what_a_host_has_is_listed_found_summed_up_and_exported(
     two_hosts: Running, tmp_path: Path, host: str, sessions: list[str], tokens: int
 ) -> None:
     at = ("--host", host, "--socket", two_hosts.path)
     listed = [json.loads(one)["session"] for one in here("sessions", "--json", *at).stdout.splitlines()]
     found = json.loads(here("search", "said", "--json", *at).stdout)
+    calls = json.loads(here("calls", "--file", "app.py", "--json", *at).stdout)["calls"]
+    files = json.loads(here("files", "--json", *at).stdout)["files"]
     used = json.loads(here("usage", "--json", *at).stdout)["total"]["inputTokens"]
     exported = here("export", "--format", "jsonl", "-o", tmp_path, *at)
     written = {json.loads(line)["session"] for file in tmp_path.iterdir() for line in file.read_text().splitlines()}
 
     assert listed == sessions
     assert ([one["session"] for one in found["hits"]], found["total"]) == (sessions, 1)
+    assert [one["session"] for one in calls] == sessions
+    assert [[by["session"] for by in one["changedBy"]] for one in files] == [sessions]
     assert used == tokens
     assert (exported.returncode, sorted(written)) == (0, sessions)
 
 
-@pytest.mark.parametrize("command", [("sessions",), ("search", "said"), ("usage",)])
+def test_the_same_path_on_two_hosts_is_two_files(two_hosts: Running) -> None:
+    found = json.loads(here("files", "--json", "--socket", two_hosts.path).stdout)["files"]
+    printed = here("files", "--socket", two_hosts.path).stdout.splitlines()[1:]
+
+    assert {one.get("host"): one["changes"] for one in found} == {"box": 1, None: 1}
+    shown = on_a_terminal("files", "--socket", two_hosts.path).output
+    cells = [one.split(b"\t") for one in printed]
+    assert sorted((one[0], one[-1]) for one in cells) == [(b"/srv/app.py", b""), (b"/srv/app.py", b"box")]
+    assert b"  /srv/app.py (on box)\n" in shown
+    assert b"  /srv/app.py\n" in shown
+
+
+def test_hits_and_calls_name_their_hosts(two_hosts: Running) -> None:
+    with two_hosts.connect() as wire:
+        hits, calls = wire.ask("search", query="said")["sessions"], wire.ask("ended-calls")["calls"]
+
+    for named in (hits, calls):
+        assert {one["session"]: one.get("host") for one in named} == {"box/theirs": "box", "mine": None}
+
+
+@pytest.mark.parametrize("command", [("sessions",), ("search", "said"), ("calls",), ("files",), ("usage",)])
 def test_an_unknown_host_has_nothing(two_hosts: Running, command: tuple[str, ...]) -> None:
     done = here(*command, "--host", "lab", "--socket", two_hosts.path)
 

@@ -143,7 +143,7 @@ def test_files_of_all_sessions_are_tab_separated(daemon: Running) -> None:
     """Claude edits a line. One patch of Codex' edits a line of a file that it renames, adds one, and deletes one."""
     head, *rows = [line.split("\t") for line in files(daemon).splitlines()]
 
-    assert head == ["FILE", "CHANGES", "ADDED", "REMOVED", "SESSIONS", "AGENTS", "LAST"]
+    assert head == ["FILE", "CHANGES", "ADDED", "REMOVED", "SESSIONS", "AGENTS", "LAST", "HOST"]
     assert [row[:6] for row in sorted(rows)] == [
         ["/tmp/ws/docs/new.md", "1", "+1", "-0", "1", "codex"],
         ["/tmp/ws/package.json", "1", "+0", "-5", "1", "codex"],

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.daemon.changing import HOUR, two_sessions
+from tests.daemon.changing import HOUR, edited, two_sessions
 from tests.daemon.events import call, commit, event
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.files import MAX_CHARACTERS, MAX_PARTS, QUARTER_MS, FilePart, FileParts
+from tooltap.daemon.sessions.listing import THIS_MACHINE
 from tooltap.daemon.sessions.row import MAX_FILES, MAX_OPEN, Changes
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import SessionEvent, ToolResult
@@ -138,6 +139,17 @@ async def test_files_are_chosen(journal: Journal, asked: dict[str, Any], paths: 
 
     assert [f"{one.path.removeprefix('/work/')} {one.changes}" for one in found.files] == paths
     assert found.complete == ("limit" not in asked)
+
+
+@pytest.mark.anyio
+async def test_the_same_path_on_another_host_is_another_file(journal: Journal) -> None:
+    theirs: dict[str, Any] = {"stream": "box/s", "session": "box/theirs", "host": "box"}
+    await journal.commit(commit(*edited("1", "/work/a.py", "x", "y", **theirs), stream="box/s"))
+    await journal.commit(two_sessions()[0])
+
+    for host, changes in ((None, {"box": 1, None: 2}), (("box",), {"box": 1}), ((THIS_MACHINE,), {None: 2})):
+        found = await journal.changed_files(ChangedFilesRequest(host=host, file="a.py"))
+        assert {one.host: one.changes for one in found.files} == changes
 
 
 def test_parts_of_files_are_bounded() -> None:
