@@ -31,7 +31,7 @@ FAMILY_WORDS = {
     "task": "Subagents",
     "plan": "Plans",
 }
-FILTERS = ("outcome", "family", "tool", "agent", "project", "file", "session", "period")
+FILTERS = ("outcome", "family", "tool", "agent", "project", "host", "file", "session", "period")
 CALLS = 100
 """Maximum calls on a page."""
 
@@ -46,6 +46,8 @@ class CallsQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
     """Providers."""
     project: tuple[Word, ...] = ()
     """Names of the projects' folders."""
+    host: tuple[Word, ...] = ()
+    """Names of remotes, or `THIS_MACHINE`."""
     file: Word = ""
     """Path of a file that the calls name, or its end."""
     session: tuple[Word, ...] = ()
@@ -73,6 +75,7 @@ class CallsQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_field
             tool=(*self.tool, *(names_in(self.family) if self.family else ())) or None,
             provider=self.agent or None,
             project=projects.folders(self.project) or None,
+            host=self.host or None,
             file=self.file or None,
             session=self.session or None,
             since=None if self.period is None else max(now - PERIODS[self.period], 0),
@@ -116,7 +119,7 @@ def routes(services: Services) -> list[BaseRoute]:
             "calls.html",
             query=query,
             result=await calls_page(services, query),
-            choices=await choices(services.journal, TOOL_CARDS),
+            choices=await choices(services.journal, TOOL_CARDS, query.host),
             outcomes=OUTCOME_WORDS,
             families=FAMILY_WORDS,
             periods=PERIOD_WORDS,

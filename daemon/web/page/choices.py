@@ -1,4 +1,4 @@
-"""The filters that pages over all sessions share: agent, project and time. They live in the address."""
+"""The filters that pages over all sessions share: agent, project, host and time. They live in the address."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.listing import ProjectNames
 from tooltap.daemon.web.page.home import CHOICES, PERIODS, Words
+from tooltap.daemon.web.page.routing import offered_hosts
 
 
 class Choices(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -20,6 +21,8 @@ class Choices(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
     """Providers."""
     project: Words = ()
     """Names of the projects' folders."""
+    host: Words = ()
+    """Names of remotes, or `THIS_MACHINE`."""
     period: Literal["", "day", "week", "month"] = ""
 
     PATH: ClassVar[str]
@@ -43,6 +46,8 @@ class Offered(NamedTuple):
 
     agents: list[str]
     projects: list[str]
+    hosts: list[str]
+    """None while there is no other than this machine."""
     names: ProjectNames
     folders: tuple[str, ...] | None
     """Folders of the projects that are chosen; None for all."""
@@ -57,6 +62,7 @@ class Offered(NamedTuple):
         return cls(
             sorted({*every["provider"], *query.agent}),
             sorted({*list(names.of_folder.values())[:CHOICES], *query.project} - {""}),
+            await offered_hosts(journal, query.host),
             names,
             names.folders(query.project) if query.project else None,
             every["status"].get("waiting", 0),

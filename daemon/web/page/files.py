@@ -85,6 +85,7 @@ def _asked(query: FilesQuery, offered: Offered) -> ChangedFilesRequest:
         order=query.order or "changes",
         provider=query.agent or None,
         project=offered.folders,
+        host=query.host or None,
         file=query.file or None,
         since=query.since,
     )

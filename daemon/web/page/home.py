@@ -33,7 +33,6 @@ from tooltap.daemon.journal.interface import Journal
 from tooltap.daemon.sessions.listing import (
     RUNNING,
     STATUSES,
-    THIS_MACHINE,
     ProjectNames,
     SessionFilter,
     SessionPlace,
@@ -52,7 +51,7 @@ from tooltap.daemon.web.http.requests import NEWEST, WebError
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import calls_url, session_url
 from tooltap.daemon.web.page.asks import Asks, waits_message
-from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, query_of, template
+from tooltap.daemon.web.page.routing import PageRoute, html, offered_hosts, preferences_of, query_of, template
 from tooltap.protocol.frames import UsageRequest
 
 DAY = 86_400_000
@@ -500,11 +499,10 @@ class _Home:
         counts = await count(self._journal, query)
         rows, older = await fetch_rows(self._journal, query, counts)
         waiting = await self._asks.waiting()
-        remotes = sorted({*await self._journal.remotes(), *query.host} - {THIS_MACHINE})
         return await html(
             "home.html",
             query=query,
-            hosts=[THIS_MACHINE, *remotes] if remotes or query.host else [],
+            hosts=await offered_hosts(self._journal, query.host),
             counts=counts,
             rows=rows,
             older=older,
@@ -512,7 +510,9 @@ class _Home:
             latest=latest,
             total=total_words(self._totals.known(counts.wanted)),
             has_budget=has_budget(),
-            failed_calls=calls_url(outcome="failed", agent=query.agent, project=query.project, period=query.period),
+            failed_calls=calls_url(
+                outcome="failed", agent=query.agent, project=query.project, host=query.host, period=query.period
+            ),
             periods=PERIOD_WORDS,
             preferences=preferences_of(request),
             waits=counts.waiting,

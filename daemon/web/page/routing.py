@@ -6,7 +6,7 @@ A page is a module with `routes(…)`, which takes the parts of the daemon that 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from tooltap.daemon.journal.interface import Journal, JournalError
-from tooltap.daemon.sessions.listing import ProjectNames, SessionFilter, machine_name
+from tooltap.daemon.sessions.listing import THIS_MACHINE, ProjectNames, SessionFilter, machine_name
 from tooltap.daemon.show.markup import environment
 from tooltap.daemon.web.http.requests import NEWEST, SessionRoute, WebError, parse_query
 from tooltap.daemon.web.page.addresses import event_url, session_url
@@ -61,6 +61,13 @@ async def row_of(journal: Journal, session: str) -> dict[str, Any] | None:
 async def project_names(journal: Journal) -> ProjectNames:
     """Return the names of all projects. Raises `JournalError`."""
     return ProjectNames((await journal.count_sessions())["project"])
+
+
+async def offered_hosts(journal: Journal, chosen: Collection[str]) -> list[str]:
+    """Return the hosts to choose from, as filters name them: this machine first; none while there is no other.
+    `chosen`: those of the filter. Raises `JournalError`."""
+    remotes = sorted({*await journal.remotes(), *chosen} - {THIS_MACHINE})
+    return [THIS_MACHINE, *remotes] if remotes or chosen else []
 
 
 async def known_row_of(journal: Journal, session: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ changed, commands that were run, and any text. Each part shows a few; the search
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import groupby
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import urlencode
@@ -18,14 +18,22 @@ from starlette.routing import BaseRoute, Route
 
 from tooltap.daemon.formats import NOT_INDEXED
 from tooltap.daemon.journal.interface import CorruptError, Journal
-from tooltap.daemon.sessions.listing import STATUSES, WITH_CONTENT, ProjectNames, name_of, names_of, status_of
+from tooltap.daemon.sessions.listing import (
+    STATUSES,
+    WITH_CONTENT,
+    ProjectNames,
+    machine_name,
+    name_of,
+    names_of,
+    status_of,
+)
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
-from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, project_names, query_of
+from tooltap.daemon.web.page.routing import PageRoute, html, offered_hosts, preferences_of, project_names, query_of
 from tooltap.normalizers.tools.registry import family_of, names_in
 from tooltap.protocol.events import ResultStatus
 from tooltap.protocol.frames import Reply, SearchRequest
@@ -102,7 +110,7 @@ PER_SESSION = 3
 DAY = 86_400_000
 PERIODS = {"day": DAY, "week": 7 * DAY, "month": 30 * DAY}
 PERIOD_WORDS = {"day": "Last 24 hours", "week": "Last 7 days", "month": "Last 30 days"}
-FILTERS = ("agent", "project", "tool", "state", "outcome", "period", "session")
+FILTERS = ("agent", "project", "host", "tool", "state", "outcome", "period", "session")
 
 OUTCOME_WORDS = {
     "failed": "Failed",
@@ -123,6 +131,8 @@ class SearchQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     """Providers."""
     project: tuple[Word, ...] = ()
     """Names of the projects' folders."""
+    host: tuple[Word, ...] = ()
+    """Names of remotes, or `THIS_MACHINE`."""
     tool: tuple[Word, ...] = ()
     state: tuple[Status, ...] = ()
     """Statuses of the sessions."""
@@ -160,6 +170,7 @@ class SearchQuery(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
             session=self.session or None,
             provider=self.agent or None,
             project=projects.folders(self.project) or None,
+            host=self.host or None,
             tool=self.tool or None,
             status=self.state or None,
             outcome=self.outcome or None,
@@ -213,7 +224,7 @@ def routes(services: Services) -> list[BaseRoute]:
             "search.html",
             query=query,
             result=await search_page(services, query),
-            choices=await choices(services.journal, TOOL_CARDS),
+            choices=await choices(services.journal, TOOL_CARDS, query.host),
             not_indexed=NOT_INDEXED,
             preferences=preferences_of(request),
             here=query.url(),
@@ -255,13 +266,14 @@ async def search_page(services: Services, query: SearchQuery) -> Result:
     )
 
 
-async def choices(journal: Journal, tools: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the choices of each filter, with their labels. Raises `JournalError`."""
+async def choices(journal: Journal, tools: Iterable[str], hosts: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the choices of each filter, with their labels. `hosts`: those that are chosen. Raises `JournalError`."""
     counted = await journal.count_sessions()
     projects = sorted(names_of(counted["project"]).values())
     return {
         "agent": {one: product(one) for one in sorted(counted["provider"])},
         "project": {name: name for name in projects if name},
+        "host": {one: machine_name(one) for one in await offered_hosts(journal, hosts)},
         "tool": {one: one for one in sorted(tools)},
         "state": STATUSES,
         "outcome": OUTCOME_WORDS,

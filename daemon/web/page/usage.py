@@ -138,7 +138,13 @@ def _asked(query: UsageQuery, offered: Offered) -> UsageRequest:
         except (ValueError, OverflowError):
             raise WebError(400, "bad-query", f"there is no day {query.day}") from None
     return UsageRequest(
-        by=query.by, provider=query.agent or None, project=offered.folders, since=since, until=until, zone=zone
+        by=query.by,
+        provider=query.agent or None,
+        project=offered.folders,
+        host=query.host or None,
+        since=since,
+        until=until,
+        zone=zone,
     )
 
 
