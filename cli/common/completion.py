@@ -58,6 +58,18 @@ def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
     return [CompletionItem(one["session"], help=_description(one)) for one in named]
 
 
+def hosts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """This machine, the remotes of the daemon, and those of the journal's newest sessions."""
+    known = {".", *_remotes(ctx), *(one["host"] for one in _sessions(ctx) if "host" in one)}
+    offered = _starting_with(incomplete, sorted(name for name in known if _PLAIN.fullmatch(name)))
+    return [CompletionItem(name, help="this machine" if name == "." else None) for name in offered]
+
+
+def remotes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The remotes of the daemon."""
+    return _starting_with(incomplete, [name for name in _remotes(ctx) if _PLAIN.fullmatch(name)])
+
+
 def kinds(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from typing import get_args
 
@@ -113,6 +125,18 @@ def _description(session: dict[str, Any]) -> str:
 
 def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
     """The newest sessions; empty if no daemon answers in time."""
+    found: list[dict[str, Any]] = _ask(ctx, op="sessions", limit=MAX_SESSIONS).get("sessions", [])
+    return found
+
+
+def _remotes(ctx: click.Context) -> list[str]:
+    """The names of the daemon's remotes; empty if no daemon answers in time."""
+    found = _ask(ctx, op="stats", part="summary").get("remotes") or {}
+    return [one["name"] for one in found.get("connections", [])]
+
+
+def _ask(ctx: click.Context, **asked: str | int) -> dict[str, Any]:
+    """The result of a request; empty if no daemon answers in time."""
     import json
     import socket
 
@@ -127,16 +151,16 @@ def _sessions(ctx: click.Context) -> list[dict[str, Any]]:
             connection.settimeout(TIMEOUT)
             connection.connect(str(path))
             if peer_uid(connection) != os.geteuid():
-                return []
-            connection.sendall(json.dumps({"op": "sessions", "id": 1, "limit": MAX_SESSIONS}).encode() + b"\n")
+                return {}
+            connection.sendall(json.dumps({"id": 1, **asked}).encode() + b"\n")
             with connection.makefile("rb") as lines:
                 for frame in map(json.loads, lines):
                     if frame["op"] == "reply":
-                        found: list[dict[str, Any]] = frame["result"]["sessions"]
+                        found: dict[str, Any] = frame["result"]
                         return found
     except (OSError, ValueError, LookupError, TypeError):
         pass
-    return []
+    return {}
 
 
 LONGEST_DESCRIPTION = 200

@@ -28,7 +28,7 @@ def project_option(text: str) -> Callable[[F], F]:
 def host_option(text: str) -> Callable[[F], F]:
     """`text`: what is wanted of a host, such as "Sessions of"."""
     help_ = f'{text} this remote, by its name; "." is this machine. May be repeated.'
-    return click.option("--host", multiple=True, metavar="NAME", help=help_)
+    return click.option("--host", multiple=True, metavar="NAME", shell_complete=completion.hosts, help=help_)
 
 
 def tool_option(of: str) -> Callable[[F], F]:

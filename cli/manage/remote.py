@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tooltap.cli.common import completion
 from tooltap.cli.common.columns import print_table
 from tooltap.cli.common.commands import Group
 from tooltap.cli.common.connection import request, run_client, socket_option
@@ -91,7 +92,7 @@ def list_(as_json: bool, socket: Path | None) -> None:
 
 
 @command.command("remove", examples=("tooltap remote remove build-server",))
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=completion.remotes)
 @socket_option
 def remove(name: str, socket: Path | None) -> None:
     """Read nothing more from this machine. What was read stays; added again, it is read from there on."""

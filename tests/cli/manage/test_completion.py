@@ -16,7 +16,9 @@ from click.shell_completion import ShellComplete
 
 from tests.cli.command import CLAUDE, environment, here, sentence, tooltap
 from tests.cli.screen import Screen, started
+from tests.daemon.events import commit, message
 from tests.daemon.running import Running
+from tests.daemon.web.browsing import until
 from tooltap.cli.common.completion import SHELLS
 from tooltap.cli.subcommands import COMMANDS
 from tooltap.cli.subcommands import tooltap as root
@@ -155,6 +157,47 @@ def test_session_with_shell_characters_is_not_offered(daemon: Running, monkeypat
         assert finished.returncode == 1  # no line is understood, but it is stored
 
     assert complete("sessions", "--socket", str(daemon.path), "rm", "") == ["plain"]
+
+
+@pytest.fixture
+def two_remotes(daemon: Running) -> Running:
+    """A daemon that reads a remote, and has a session of another one, which it does not read any more."""
+    theirs = {"host": "box", "session": "box/theirs", "stream": "box/s"}
+    daemon.commit(commit(message("said there", **theirs), stream="box/s"))
+    added = here("remote", "add", "lab", "--socket", daemon.path, "--", "sh", "-c", "exec sleep 60")
+    assert added.returncode == 0
+    until(lambda: daemon.stats()["remotes"]["connections"], "the remote")
+    return daemon
+
+
+@pytest.mark.process
+def test_hosts_are_completed(two_remotes: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tooltap.cli.common.completion.TIMEOUT", PATIENCE)
+    at = ("--socket", str(two_remotes.path))
+
+    for command in ("sessions", "search", "calls", "files", "usage", "export"):
+        assert complete(command, *at, "--host", "") == [".", "box", "lab"]
+        assert complete(command, *at, "--host", "b") == ["box"]
+    assert complete("remote", "remove", *at, "") == ["lab"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", [pytest.param(name, marks=installed(name)) for name in ("bash", "zsh")])
+def test_typed_host_is_completed(name: str, home: Path, two_remotes: Running) -> None:
+    with shell(name, home, TOOLTAP_SOCKET=str(two_remotes.path)) as screen:
+        for typed, completed in (("tooltap search --host b", "box "), ("tooltap usage --host l", "lab ")):
+            screen.type(f"{CLEAR_LINE}{typed}\t".encode())
+            screen.until(completed.encode())
+
+
+@pytest.mark.process
+@installed("fish")
+def test_fish_completes_hosts(home: Path, two_remotes: Running) -> None:
+    """Names that begin with a dot are hidden until it is typed."""
+    at = {"TOOLTAP_SOCKET": str(two_remotes.path)}
+
+    assert fish(home, "tooltap calls --host ", **at) == {"box": "", "lab": ""}
+    assert fish(home, "tooltap calls --host .", **at) == {".": "this machine"}
 
 
 @pytest.fixture
