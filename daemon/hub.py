@@ -5,6 +5,9 @@ Fan-out: each commit goes to every live subscriber, and every line is encoded an
 Subscribers with the same selection (filter, partials, events or display lines) form a group. A batch is cut into chunks
 once per selection, and all members of the group are written the same bytes.
 
+A subscription to sessions has all their events: what is stored under earlier ids is read from the journal, and the
+selection has the ids under which the sessions go on. When a session gets another id, subscriptions to it follow.
+
 The hub has no buffer per subscriber. A subscriber whose socket is full leaves its group and catches up at its own pace
 (`Subscription`): from the newest batches, which the hub retains for all subscribers, or from the journal if those do
 not reach back far enough.
@@ -37,6 +40,7 @@ from anyio.abc import TaskGroup
 
 from tooltap.daemon.export.ag_ui_live import LiveAgUi
 from tooltap.daemon.journal.interface import Committed, Journal, JournalError, StoredEvent
+from tooltap.daemon.sessions.stored import SessionEvents
 from tooltap.daemon.show.skins.display import CallTimes, display_body
 from tooltap.daemon.system.logs import faults, get_logger
 from tooltap.daemon.system.loop import Work
@@ -82,6 +86,16 @@ class _Line(NamedTuple):
     event: Produced
 
 
+class Renamed(NamedTuple):
+    earlier: str
+    """The id that the session had."""
+    session: str
+
+
+class _Alias(msgspec.Struct):
+    alias: str | None = None
+
+
 class Selection:
     """The selection of a subscriber: filter, with or without partials, events or display lines."""
 
@@ -125,9 +139,14 @@ class Batch:
         """Memory used: the events and everything encoded from them."""
         self._chunks: dict[Selection, list[Chunk]] = {}
         self._displayed: list[bytes | None] | None = None
+        self.renamed: list[Renamed] = []
+        """Sessions that have got another id in it."""
         for event in self._events:
             if event.kind == "tool-call":
                 times.note(event.head.key, event.ts)
+            elif event.kind == "session" and b'"alias":' in event.body:
+                alias = msgspec.json.decode(event.body, type=_Alias).alias
+                self.renamed += [Renamed(alias, event.session)] if alias else []
 
     def chunks(self, selection: Selection) -> list[Chunk]:
         """The selected lines, joined to chunks. Cached per selection."""
@@ -229,6 +248,20 @@ class Hub:
         self.subscriptions.add(subscription)
         self.partials_wanted |= subscription.selection.partials
 
+    async def subscription(
+        self, connection: Subscriber, frame: Subscribe, *, at_interval: float, read_bytes: int
+    ) -> Subscription:
+        """Make a subscription, which is to be started at once. The sessions of its filter are looked up: it has their
+        events under all ids. Raises `FrameError` and `JournalError`."""
+        await self.listen()
+        latest, stored = self.latest, None
+        if frame.filter.session is not None:
+            stored = await SessionEvents.of(self.journal, frame.filter.session)
+        made = Subscription(self, connection, frame, stored, at_interval=at_interval, read_bytes=read_bytes)
+        for batch in self.recent(latest) or ():  # published meanwhile
+            self._rename(batch, made)
+        return made
+
     def remove(self, subscription: Subscription) -> None:
         self.leave(subscription)
         self.subscriptions.discard(subscription)
@@ -284,7 +317,7 @@ class Hub:
         Nothing raises once `latest` has changed: exactly those subscribers that got nothing read the journal from
         `before`."""
         before = self.latest
-        groups = [(selection, list(members)) for selection, members in self._groups.items()]
+        groups = self._members()
         try:
             batch = Batch(commits, before, self.call_times)
         except Exception as error:
@@ -294,6 +327,10 @@ class Hub:
                 _fall_behind(members, before)
             return
         self.latest = batch.upto
+        if batch.renamed:
+            for subscription in list(self.subscriptions):
+                _do(subscription, partial(self._rename, batch, subscription))
+            groups = self._members()
         done = 0
         try:
             with self._delivering:
@@ -310,6 +347,13 @@ class Hub:
         except Exception as error:
             faults.note("subscribers that are behind read from the journal", place_of(error), error)
             self._forget_recent()
+
+    def _members(self) -> list[tuple[Selection, list[Subscription]]]:
+        return [(selection, list(members)) for selection, members in self._groups.items()]
+
+    def _rename(self, batch: Batch, subscription: Subscription) -> None:
+        for renamed in batch.renamed:
+            subscription.rename(renamed, batch.before)
 
     def _deliver(self, batch: Batch, selection: Selection, members: list[Subscription]) -> None:
         try:
@@ -424,16 +468,26 @@ class Subscription:
     """
 
     def __init__(
-        self, hub: Hub, connection: Subscriber, frame: Subscribe, *, at_interval: float, read_bytes: int
+        self,
+        hub: Hub,
+        connection: Subscriber,
+        frame: Subscribe,
+        stored: SessionEvents | None = None,
+        *,
+        at_interval: float,
+        read_bytes: int,
     ) -> None:
         self.cursor, self._first_gap = _begin(hub, frame.after)
         self._after, self._as = self.cursor, frame.as_
+        self._stored = stored
+        self._last_earlier = 0 if stored is None else stored.last_earlier
+        """`seq` up to which events of the sessions may be stored under ids that are not in the selection."""
         if frame.as_ == "ag-ui":
-            self.selection = Selection(_of_one_session(frame.filter), frame.partials)
+            self.selection = Selection(_of_sessions(_of_one_session(frame.filter), stored), frame.partials)
             connection = _AgUiConnection(connection, self.cursor)
             self.cursor = hub.journal.oldest - 1  # what a run is depends on all before it
         else:
-            self.selection = Selection(frame.filter, frame.partials, frame.as_)
+            self.selection = Selection(_of_sessions(frame.filter, stored), frame.partials, frame.as_)
         self.behind = True
         self.journal_reads = 0
         self.journal_events = 0
@@ -463,12 +517,25 @@ class Subscription:
         journal = self._hub.journal
         self.cursor = journal.oldest - 1
         self._gone = journal.last_expired
+        self._last_earlier = 0
         self._end = None if self._end is None else self._hub.latest
         self._greeted = False
         self._restarts += 1
         self._confirm(self.cursor, Gap(from_=1, to=self.cursor, reason="reset"))
         if not self.behind:
             self.fall_behind(self.cursor)
+
+    def rename(self, renamed: Renamed, before: int) -> None:
+        """Add the new id of a session to the selection, if it has the earlier one. `before`: the `seq` after which the
+        session may have events under the new id."""
+        names = self.selection.filter.session
+        if names is None or renamed.earlier not in names or renamed.session in names:
+            return
+        self._hub.leave(self)
+        wanted = msgspec.structs.replace(self.selection.filter, session=(*names, renamed.session))
+        self.selection = Selection(wanted, self.selection.partials, self.selection.as_)
+        if not self.behind:
+            self.fall_behind(before)
 
     def interrupt(self) -> None:
         """Continue from the journal, if the subscription is live."""
@@ -553,7 +620,7 @@ class Subscription:
     async def _follow(self) -> None:
         """Take one step towards `hub.latest`; become live when it is reached."""
         hub, connection = self._hub, self._connection
-        batches = hub.recent(self.cursor)
+        batches = None if self.cursor < self._last_earlier else hub.recent(self.cursor)
         if batches is None:
             await self._read(hub.latest)
             return
@@ -579,7 +646,10 @@ class Subscription:
         journal = self._hub.journal
         wanted = self.selection.filter
         restarts = self._restarts
-        events, searched = await journal.read(self.cursor, wanted, up_to=up_to, max_bytes=self._read_bytes)
+        source: Journal | SessionEvents = journal
+        if self._stored is not None and self.cursor < self._last_earlier:
+            source, up_to = self._stored, min(up_to, self._last_earlier)
+        events, searched = await source.read(self.cursor, wanted, up_to=up_to, max_bytes=self._read_bytes)
         self.journal_reads += 1
         self.journal_events += len(events)
         if self._restarts != restarts:
@@ -672,6 +742,13 @@ def _of_one_session(wanted: Filter) -> Filter:
     if wanted.session is None or len(wanted.session) != 1 or wanted != Filter(session=wanted.session):
         raise FrameError("bad-frame", 'subscribe: with "as": "ag-ui", `filter` names one session and nothing else')
     return wanted
+
+
+def _of_sessions(wanted: Filter, stored: SessionEvents | None) -> Filter:
+    """Return a filter with the ids under which its sessions go on."""
+    if wanted.session is None or stored is None:
+        return wanted
+    return msgspec.structs.replace(wanted, session=tuple(dict.fromkeys((*wanted.session, *stored.present_ids))))
 
 
 def _lines(events: list[StoredEvent], as_: Form, times: CallTimes) -> bytes:

@@ -78,6 +78,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     key matches everything."""
 
     session: Values | None = None
+    """Ids of sessions, present or earlier: an event of one of them matches under whichever id it is stored."""
     stream: Values | None = None
     provider: Values | None = None
     agent: Values | None = None

@@ -183,9 +183,8 @@ class Server:
             mistake = "this connection already carries a subscription; open another one"
             raise FrameError("wrong-mode", mistake, fatal=isinstance(frame, Ingest))
         if isinstance(frame, Subscribe):
-            await self._hub.listen()
-            subscription = Subscription(
-                self._hub, connection, frame, at_interval=AT_INTERVAL, read_bytes=4 * SUBSCRIBER_BYTES
+            subscription = await self._hub.subscription(
+                connection, frame, at_interval=AT_INTERVAL, read_bytes=4 * SUBSCRIBER_BYTES
             )
             subscription.start()
         elif isinstance(frame, Ingest):

@@ -71,6 +71,8 @@ class SessionFilter(NamedTuple):
     """Only sessions of these remotes, or of `THIS_MACHINE`."""
     with_empty: bool = True
     """Also sessions in which nothing was asked, said or done."""
+    earlier_id: tuple[str, ...] | None = None
+    """Only sessions that have had one of these ids before the present one."""
 
     def matches(self, session: Mapping[str, Any]) -> bool:
         """`session`: as `SessionRow.describe` returns it."""
@@ -83,6 +85,7 @@ class SessionFilter(NamedTuple):
             and (self.changed_after is None or session["lastSeq"] > self.changed_after)
             and (self.origin is None or any(session.get(key) in self.origin for key in _ORIGINS))
             and (self.with_empty or not session.get("empty"))
+            and (self.earlier_id is None or any(one in session.get("aliases", ()) for one in self.earlier_id))
         )
 
 

@@ -15,6 +15,9 @@ from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import SessionFilter, is_of, stored_names
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 
+MOST_SAME = 1_000
+"""Maximum sessions that are looked up by an id that they had earlier: the newest."""
+
 
 class SessionEvents:
     """Events of some sessions. Its methods are those of a `Journal`, and do not look at `session` in a filter."""
@@ -32,10 +35,25 @@ class SessionEvents:
 
     @classmethod
     async def of(cls, journal: Journal, sessions: Sequence[str]) -> SessionEvents:
-        """Look the sessions up, by their ids. Raises `JournalError`."""
+        """Look the sessions up, by their ids or by ids that they had earlier. Raises `JournalError`."""
         rows = await journal.sessions(limit=len(sessions), wanted=SessionFilter(session=tuple(sessions)))
-        known = {row["session"] for row in rows}
-        return cls(journal, [*rows, *({"session": name} for name in sessions if name not in known)])
+        known = {name for row in rows for name in stored_names(row)}
+        if unknown := tuple(name for name in sessions if name and name not in known):
+            rows += await journal.sessions(limit=MOST_SAME, wanted=SessionFilter(earlier_id=unknown))
+        present = {row["session"] for row in rows}
+        return cls(journal, [*rows, *({"session": name} for name in sessions if name not in present)])
+
+    @property
+    def present_ids(self) -> list[str]:
+        """Return the ids that the sessions have now, under which their further events are stored."""
+        return list({row["session"]: None for its in self._rows.values() for row in its})
+
+    @property
+    def last_earlier(self) -> int:
+        """Return the `seq` up to which events may be stored under earlier ids; 0 if no session has had any."""
+        return max(
+            (seq for its in self._rows.values() for row in its for seq in row.get("aliases", {}).values()), default=0
+        )
 
     async def read(
         self, after: int, wanted: Filter = ALL_EVENTS, *, up_to: int | None = None, max_bytes: int = 262_144
@@ -72,3 +90,12 @@ class SessionEvents:
             return any(is_of(row, name, seq) for row in self._rows[name])
 
         return [one for one in found if is_own(one.head.session, one.seq)]
+
+
+async def present_id(journal: Journal, name: str) -> str:
+    """Return the id of the session that has this id, or else of the newest one that had it earlier; `name` if there is
+    none. Raises `JournalError`."""
+    if not await journal.sessions(limit=1, wanted=SessionFilter(session=(name,))):
+        for row in await journal.sessions(limit=1, wanted=SessionFilter(earlier_id=(name,))):
+            return str(row["session"])
+    return name

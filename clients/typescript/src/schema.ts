@@ -771,6 +771,7 @@ export interface Unparsed extends Event {
  * absent key matches everything.
  */
 export interface Filter {
+  /** Ids of sessions, present or earlier: an event of one of them matches under whichever id it is stored. */
   session?: string[];
   stream?: string[];
   provider?: string[];

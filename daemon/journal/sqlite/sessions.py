@@ -369,6 +369,14 @@ def _conditions(wanted: SessionFilter) -> tuple[list[str], dict[str, Any]]:
             stated = " OR ".join(f"instr(data, :{column}{number})" for column in ORIGINS)
             found.append(f"(instr(data, :name{number}) AND ({stated}))")
         conditions.append(f"({' OR '.join(found)})")
+    if wanted.earlier_id is not None:
+        names = {f"earlier{number}": name for number, name in enumerate(wanted.earlier_id)}
+        needles = {f"{key}_needle": msgspec.json.encode(name) + b":" for key, name in names.items()}
+        stated = " OR ".join(f"instr(data, :{needle})" for needle in needles)
+        had = "SELECT 1 FROM json_each(CAST(data AS TEXT), '$.aliases') WHERE key IN"
+        # Few rows are decoded: those that have one of the ids as a key of anything.
+        conditions.append(f"CASE WHEN {stated} THEN EXISTS ({had} ({','.join(f':{key}' for key in names)})) ELSE 0 END")
+        values |= {**names, **needles}
     if not wanted.with_empty:
         conditions.append(f"outcome<>'{_EMPTY}'")
     return conditions, values

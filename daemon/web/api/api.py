@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.sessions.listing import RUNNING, SessionFilter
+from tooltap.daemon.sessions.stored import SessionEvents, present_id
 from tooltap.daemon.show.skins.display import CallTimes, display_body
 from tooltap.daemon.web.api.ag_ui import read_run, tellings
 from tooltap.daemon.web.api.metrics import CONTENT_TYPE, exposition
@@ -159,10 +160,10 @@ class _Api:
         """Return the `seq` of the last of the questions that are answered, after which the client has seen nothing."""
         journal = self._services.journal
         answered = {one.get("interruptId") for one in given.resume}
-        wanted = Filter(session=(session,), kind=("permission-request",))
+        stored, wanted = await SessionEvents.of(journal, (session,)), Filter(kind=("permission-request",))
         found, reached = 0, journal.oldest - 1
         while reached < journal.latest:
-            events, reached = await journal.read(reached, wanted)
+            events, reached = await stored.read(reached, wanted)
             for one in events:
                 asked = decode(one.body)
                 if isinstance(asked, PermissionRequest) and asked.permission_id in answered and not asked.replay:
@@ -172,7 +173,8 @@ class _Api:
         return found
 
     async def _known_session(self, request: Request) -> str:
-        session: str = request.path_params["session"]
+        """Return the present id of the session in the path. Raises `WebError`."""
+        session = await present_id(self._services.journal, request.path_params["session"])
         if not await self._services.journal.sessions(limit=1, wanted=SessionFilter(session=(session,))):
             raise WebError(404, "not-found", f"there is no session {session[:100]!r}")
         return session
@@ -343,9 +345,12 @@ async def page_after(services: Services, frame: Subscribe, limit: int | None) ->
 async def page_before(journal: Journal, before: int, wanted: Filter, form: Form, limit: int | None) -> bytes:
     """Return the events before a `seq`, newest first. Raises `JournalError`."""
     page = _Page(journal, limit)
+    stored: Journal | SessionEvents = journal
+    if wanted.session is not None:
+        stored = await SessionEvents.of(journal, wanted.session)
     while True:
         end = before - 1
-        found, before = await journal.read_back(before, wanted, limit=page.left)
+        found, before = await stored.read_back(before, wanted, limit=page.left)
         times = CallTimes()
         for stored in found if form == "display" else ():
             if stored.head.kind == "tool-call":

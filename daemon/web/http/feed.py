@@ -22,7 +22,7 @@ import anyio
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from tooltap.daemon.hub import AT_INTERVAL, SUBSCRIBER_BYTES, Chunk, Hub, Subscription
+from tooltap.daemon.hub import AT_INTERVAL, SUBSCRIBER_BYTES, Chunk, Hub
 from tooltap.daemon.journal.interface import StoredEvent
 from tooltap.daemon.web.http.requests import WebError, from_frame_error
 from tooltap.normalizers.core.items import Produced
@@ -138,13 +138,8 @@ class Feeds:
         self._open.add(feed)
         subscription = None
         try:
-            await self._hub.listen()
-            subscription = Subscription(
-                self._hub,
-                feed,
-                frame,
-                at_interval=AT_INTERVAL,
-                read_bytes=SUBSCRIBER_BYTES,
+            subscription = await self._hub.subscription(
+                feed, frame, at_interval=AT_INTERVAL, read_bytes=SUBSCRIBER_BYTES
             )
             subscription.start()
             yield feed

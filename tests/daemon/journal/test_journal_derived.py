@@ -170,6 +170,19 @@ async def test_late_session_id_takes_over_its_alias(journal: Journal) -> None:
     assert [one["callId"] for one in (await journal.open_calls("real"))["calls"]] == ["1"]
 
 
+@pytest.mark.parametrize("earlier", ["s", 'a "quoted" 🙂 id'])
+async def test_session_is_found_by_an_id_that_it_had(journal: Journal, earlier: str) -> None:
+    await journal.commit(commit(message(earlier, session=earlier)))
+    for base, (before, name) in enumerate(((earlier, "middle"), ("middle", "real")), 1):
+        await journal.commit(commit(event(SessionEvent, session=name, state="updated", alias=before), base=base))
+    titled = event(SessionEvent, "t", session="other", state="updated", title=f'{{"{earlier}":1}}')
+    await journal.commit(commit(titled, stream="t"))
+
+    for wanted, found in (((earlier,), ["real"]), (("none", "middle"), ["real"]), (("real",), [])):
+        rows = await journal.sessions(wanted=SessionFilter(earlier_id=wanted))
+        assert [one["session"] for one in rows] == found
+
+
 async def test_session_ends_when_its_provider_reports_it(journal: Journal) -> None:
     await journal.commit(commit(event(SessionEvent, state="ended")))
     assert (await journal.sessions())[0]["state"] == "ended"

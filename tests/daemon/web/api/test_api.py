@@ -55,6 +55,17 @@ def test_pages_continue_forwards(daemon: Running, browser: Browser) -> None:
     assert texts(browser.get(f"/api/events?after={after}").json) == ["new"]
 
 
+@pytest.mark.parametrize("name", ["present", "earlier"])
+def test_pages_have_the_events_of_a_session_under_each_id(daemon: Running, browser: Browser, name: str) -> None:
+    known = event(SessionEvent, line=2, state="updated", alias="earlier", session="present")
+    daemon.commit(commit(message("early", session="earlier"), known, message("late", line=3, session="present")))
+
+    forwards, back = (browser.get(f"/api/events?session={name}&kind=message&{one}") for one in ("", "before=now"))
+
+    assert texts(forwards.json) == ["early", "late"]
+    assert texts(back.json) == ["late", "early"]
+
+
 def test_pages_continue_backwards(daemon: Running, browser: Browser) -> None:
     fill(daemon)
     found, before, more = [], "now", True

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
+import pytest
+
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.export.test_ag_ui_live import check_order, customs, kinds, partial, texts, turn
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, Message, Stream, browsed
-from tooltap.protocol.events import PermissionRequest, PermissionResponse
+from tooltap.protocol.events import PermissionRequest, PermissionResponse, SessionEvent
 
 HERE = "/api/ag-ui/session-1"
 
@@ -148,6 +150,18 @@ def test_heartbeat_is_a_comment(tmp_path: Any) -> None:
 
 def test_unknown_session_is_not_found(browser: Browser) -> None:
     assert browser.get("/api/ag-ui/nobody").error == (404, "not-found", "there is no session 'nobody'")
+
+
+@pytest.mark.parametrize("name", ["present", "earlier"])
+def test_session_is_found_by_each_id_that_it_has_had(daemon: Running, browser: Browser, name: str) -> None:
+    known = event(SessionEvent, line=2, state="updated", alias="earlier", session="present")
+    daemon.commit(commit(turn("started", session="earlier"), message("Early.", session="earlier"), known))
+    daemon.commit(commit(message("Late.", line=3, session="present"), turn("completed", session="present"), base=1))
+    with browser.stream(f"/api/ag-ui/{name}") as stream:
+        found = values(until(stream, "RUN_FINISHED"))
+
+    check_order(found)
+    assert texts(found) == ["Early.", "Late."]
 
 
 def test_session_may_have_any_name(daemon: Running, browser: Browser) -> None:
