@@ -254,11 +254,14 @@ class Hub:
         """Make a subscription, which is to be started at once. The sessions of its filter are looked up: it has their
         events under all ids. Raises `FrameError` and `JournalError`."""
         await self.listen()
-        latest, stored = self.latest, None
-        if frame.filter.session is not None:
+        stored: SessionEvents | None = None
+        published: list[Batch] | None = None
+        while frame.filter.session is not None and published is None:
+            latest = self.latest
             stored = await SessionEvents.of(self.journal, frame.filter.session)
+            published = self.recent(latest)  # None: so much that it is not in memory, and they are looked up again
         made = Subscription(self, connection, frame, stored, at_interval=at_interval, read_bytes=read_bytes)
-        for batch in self.recent(latest) or ():  # published meanwhile
+        for batch in published or ():
             self._rename(batch, made)
         return made
 
