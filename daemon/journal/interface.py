@@ -681,12 +681,10 @@ class Journal(ABC):
 
     @abstractmethod
     async def expire(self, before: int, max_bytes: int | None = None) -> int:
-        """Retention: delete the events of ended streams that have had no commit since `before` (ms since the epoch),
-        and whose sessions have no event since then and no stream that is `followed`. While more than `max_bytes` are
-        stored, also delete sessions, those first whose latest events happened first; a journal may first delete output
-        bodies of the older half. Pinned sessions are kept. Works in bounded steps, so that commits are not held up.
-        Logs what it has removed, and adds it to `removed`, also if it is interrupted. Returns the number of deleted
-        events."""
+        """Retention: delete the groups of streams that `expiring` names: those that are old by `before`, and others
+        while more than `max_bytes` are stored. A journal may first delete output bodies of the older half of these.
+        Works in bounded steps, so that commits are not held up. Logs what it has removed, and adds it to `removed`,
+        also if it is interrupted. Returns the number of deleted events."""
 
     def _say_removed(self, removed: RetentionStatistics) -> None:
         """Log what a run of retention has removed; nothing if that is nothing."""

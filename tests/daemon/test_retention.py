@@ -3,11 +3,13 @@ the socket, over HTTP, and in `tooltap stats` and `doctor`."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from tests.cli.command import here
@@ -18,6 +20,7 @@ from tests.daemon.running import running
 from tests.daemon.test_files_in_use import complaints, statistics, until
 from tests.daemon.test_files_in_use import own_spools as own_spools
 from tests.daemon.web.browsing import Browser
+from tooltap.daemon.journal.open import open_journal, parse_place
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.normalizers.core.items import OutputChunk
 
@@ -39,10 +42,10 @@ def store(folder: Path, sessions: dict[str, int], *, pinned: str, size: int = 10
         wire.ask("pin", session=pinned, pinned=True)
 
 
-def served(folder: Path, settings: str) -> DaemonProcess:
+def served(folder: Path, settings: str, journal: str | None = None) -> DaemonProcess:
     config = folder / "config.toml"
     config.write_text(f'{settings}\n[web]\nenabled = true\nlisten = "127.0.0.1:0"\ntoken_file = "{folder / "token"}"\n')
-    return DaemonProcess(folder, "--config", config, **OFTEN).wait_ready()
+    return DaemonProcess(folder, "--config", config, journal=journal, **OFTEN).wait_ready()
 
 
 def until_removed(daemon: DaemonProcess, why: str, **figures: int) -> None:
@@ -105,3 +108,32 @@ def test_bodies_are_removed_before_sessions_and_the_oldest_sessions_whole(tmp_pa
         until(lambda: statistics(daemon)["journal"]["retention"]["size"]["sessions"])
         assert sessions(daemon) == ["b", "c", "kept"]
         assert "to keep the journal under `retention_bytes` (3,600,000 bytes)" in said_by_doctor(daemon)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "nats"])
+def test_session_is_removed_whole_and_not_before_all_its_streams_have_ended(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    journal = str(request.getfixturevalue("nats_place") if kind == "nats" else tmp_path / "journal.db")
+
+    async def store_streams() -> None:
+        now = wall_clock()
+        opened = await open_journal(parse_place(journal), "process")
+        for number, (stream, session, state) in enumerate(
+            [("first", "both", "suspended"), ("second", "both", "ended"), ("other", "other", "ended")]
+        ):
+            said = message(stream, stream, session=session, ts=now + number)
+            await opened.commit(commit(said, stream=stream, state=state, updated=now))
+        await opened.close()
+
+    asyncio.run(store_streams())
+    with served(tmp_path, "retention_bytes = 1", journal) as daemon:
+        until_removed(daemon, "size", sessions=1)
+        kept = over_http(daemon, "/api/events?session=both")["events"]
+        assert [one["text"] for one in kept] == ["first", "second"]
+        with daemon.connect() as wire:
+            wire.send("ingest", stream="first", framing="tapped", dialect="acp")
+            wire.send("end")
+            wire.until("done")
+        until(lambda: not over_http(daemon, "/api/sessions?empty=true")["sessions"])
+        until(lambda: not over_http(daemon, "/api/events?session=both")["events"])

@@ -1,26 +1,25 @@
 """Deleting on NATS: streams that ended long ago, more than `max_bytes`, and removed sessions.
 
-A stream is deleted as a whole: first its messages, later its row. One that has not ended is never touched, nor is one
-of a pinned session. By age expires what only taps have sent: a session that was read from an agent's own store is kept,
-with all its streams. By size, the sessions whose events happened first go first, each as a whole. Limits of the server
-(`max_bytes` of the URL, or what its operator has set) apply as well: they delete the oldest messages, whatever those
-are.
+A stream is deleted as a whole: first its messages, later its row. What may be deleted, in what order, and what only
+together says `expiring.py`. Limits of the server (`max_bytes` of the URL, or what its operator has set) apply as well:
+they delete the oldest messages, whatever those are.
 
 A purge is several requests, and the daemon may die between any two of them. So their order is: raise `expired`, mark
-the row as expired together with the range to delete (`Row.purge`), delete the messages, remove the mark. Readers may
-report a gap for events that still exist, but never miss events without a gap; and a daemon that finds the mark later
-completes the purge. The row is written with its expected sequence, and the purge stops at the last message seen, so a
-concurrent commit of another daemon is not lost.
+the rows of a group as expired together with the range to delete (`Row.purge`), and then, for each of them, delete the
+messages and remove the mark. Readers may report a gap for events that still exist, but never miss events without a gap;
+and a daemon that finds a mark later marks the rest of the group, and completes the purge. A row is written with its
+expected sequence, and the purge stops at the last message seen, so a concurrent commit of another daemon is not lost.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from tooltap.daemon.journal.expiring import ListedStream, expiring
 from tooltap.daemon.journal.interface import CorruptError, JournalError, NotEndedError, without_content
 from tooltap.daemon.journal.nats.connection import AwayError, Connection
 from tooltap.daemon.journal.nats.events import Messages
@@ -29,6 +28,8 @@ from tooltap.daemon.journal.nats.state import OwnRow, Row, State
 from tooltap.daemon.system.logs import faults
 from tooltap.normalizers.stream.reset import place_of
 from tooltap.protocol.stats import Removed, RetentionStatistics
+
+T = TypeVar("T")
 
 
 class Retention(NamedTuple):
@@ -52,36 +53,30 @@ class Retention(NamedTuple):
         """Implements `Journal.expire`; also deletes expired rows older than `forget_before`, save those of session
         files. `pinned`: sessions that are kept; `now`: ms since the epoch; `removed`: called after each stream with
         what was deleted, according to its row. An error of one stream does not affect the others."""
-        begun = None
+        rows = {row.info.stream: row for row in await self.state.rows()}
+        for row in rows.values():
+            if row.expired and not row.purge and row.info.updated < forget_before and not row.info.followed:
+                await self.state.forget(row.info.stream)
+        sessions = Counter(session for row in rows.values() for session in row.sessions)
         is_too_long = await self._is_too_long(max_bytes)
-        rows = await self.state.rows()
-        streams = Counter(session for row in rows for session in row.sessions)
-        for row, place, is_kept in _in_order(rows, pinned):
-            info = row.info
-            if row.expired and not row.purge:
-                if info.updated < forget_before and not info.followed:
-                    await self.state.forget(info.stream)
+        groups = [
+            (group.is_old, [rows.pop(stream) for stream in group.streams])
+            for group in expiring(_listed(rows.values()), before, pinned)
+        ]
+        # Those that are marked, and of which another stream has been resumed since.
+        groups += [(False, [row]) for row in rows.values() if row.purge]
+        for is_old, its in groups:
+            if not (is_old or is_too_long or any(row.purge for row in its)):
                 continue
-            is_old = max(info.updated, place.happened) < before and not is_kept
-            is_due = is_old or is_too_long or (place.session is not None and place.session == begun)
-            is_pinned = not row.sessions.keys().isdisjoint(pinned)
-            if info.state != "ended" or not (row.purge or (is_due and not is_pinned)):
-                continue
-            begun = begun if is_old else place.session
-            try:
-                if (events := await self._purge(row)) is not None:
-                    streams.subtract(list(row.sessions))
-                    sessions = sum(not streams[one] for one in row.sessions)
+            for row, own in zip(its, await self._mark_all(its), strict=False):
+                if (events := await self._contained(row, self._purge(own))) is not None:
+                    sessions.subtract(list(row.sessions))
+                    ended = sum(not sessions[one] for one in row.sessions)
                     oldest, newest = _times(row)
-                    gone = Removed(sessions=sessions, events=events, oldest=oldest, newest=newest, at=now)
+                    gone = Removed(sessions=ended, events=events, oldest=oldest, newest=newest, at=now)
                     by_size = RetentionStatistics(size=gone, size_limit=max_bytes)
                     removed(RetentionStatistics(age=gone) if is_old else by_size)
-                    is_too_long = await self._is_too_long(max_bytes)
-            except Exception as error:
-                if isinstance(error, AwayError | JournalError) and not isinstance(error, CorruptError):
-                    raise  # the server's trouble
-                what = "a stream could not be deleted; it is tried again later"
-                faults.note(what, place_of(error), error, stream=row.info.stream)
+            is_too_long = await self._is_too_long(max_bytes)
 
     async def remove_session(self, session: str) -> int:
         """Implements `Journal.remove_session`, but raises `JournalError` if a stream also has other sessions."""
@@ -95,19 +90,33 @@ class Retention(NamedTuple):
                     f"session {session} shares stream {stream} with session {others[0]}: a journal on NATS deletes"
                     " whole streams"
                 )
-        return sum([await self._purge(row) or 0 for row in rows])
+        marked = [await self._mark(row) for row in rows]
+        return sum([await self._purge(own) for own in marked if own is not None])
 
     async def _is_too_long(self, max_bytes: int | None) -> bool:
         if max_bytes is None:
             return False
         return int((await self.connection.api(f"STREAM.INFO.{self.messages.stream}"))["state"]["bytes"]) > max_bytes
 
-    async def _purge(self, listed: Row) -> int | None:
-        """Delete the messages of an ended stream; returns the number of deleted events, or None if it was left."""
+    async def _mark_all(self, rows: Iterable[Row]) -> list[OwnRow]:
+        """Mark the streams of a group; none if one of them was left."""
+        marked: list[tuple[OwnRow, Row]] = []
+        for row in rows:
+            own = await self._contained(row, self._mark(row))
+            if own is None:
+                for other, before in marked:
+                    unmarked = msgspec.structs.replace(other.row, expired=before.expired, purge=before.purge)
+                    await self.state.put(OwnRow(unmarked, other.entry))
+                return []
+            marked.append((own, row))
+        return [own for own, _ in marked]
+
+    async def _mark(self, listed: Row) -> OwnRow | None:
+        """Mark an ended stream as deleted; None if it was left."""
         stream = listed.info.stream
         stored = await self.state.get(stream)
         last = await self.messages.last(stream)
-        if stored is None:
+        if stored is None or stored.row.info.state != "ended":
             return None
         row = stored.row
         if last is not None and last.seq != row.message:
@@ -118,16 +127,30 @@ class Retention(NamedTuple):
             # Up to `last`, not what another daemon is committing at this moment.
             row = msgspec.structs.replace(row, expired=True, purge=last.seq + 1)
         own = OwnRow(row, stored.entry)
-        if last is not None and not await self.state.put(own):
-            return None
+        return own if last is None or await self.state.put(own) else None
+
+    async def _purge(self, own: OwnRow) -> int:
+        """Delete the messages of a marked stream; returns the number of deleted events."""
+        row = own.row
         if row.purge:
             await self.connection.api(
-                f"STREAM.PURGE.{self.messages.stream}", filter=self.messages.subject(stream), seq=row.purge
+                f"STREAM.PURGE.{self.messages.stream}", filter=self.messages.subject(row.info.stream), seq=row.purge
             )
         info = without_content(row.info)
         left = msgspec.structs.replace(row, info=info, expired=True, purge=0, sessions={}, calls={})
         await self.state.put(OwnRow(left, own.entry))
         return sum(session.events for session in row.sessions.values()) if row.purge else 0
+
+    async def _contained(self, row: Row, work: Awaitable[T]) -> T | None:
+        """Return what the work on a stream returns; None if it fails for a reason that concerns this stream alone."""
+        try:
+            return await work
+        except Exception as error:
+            if isinstance(error, AwayError | JournalError) and not isinstance(error, CorruptError):
+                raise  # the server's trouble
+            what = "a stream could not be deleted; it is tried again later"
+            faults.note(what, place_of(error), error, stream=row.info.stream)
+            return None
 
 
 def _times(row: Row) -> tuple[int | None, int | None]:
@@ -138,32 +161,16 @@ def _times(row: Row) -> tuple[int | None, int | None]:
     return min(first, default=None), max(last, default=None)
 
 
-class _Place(NamedTuple):
-    """The place of a stream in the order in which streams are deleted."""
-
-    happened: int
-    """Time of the latest event of its sessions, in ms since the epoch."""
-    session: str | None
-    """The session of this event."""
-    updated: int
-    stream: str
-
-
-def _in_order(rows: Iterable[Row], pinned: Collection[str]) -> list[tuple[Row, _Place, bool]]:
-    """Rows in the order in which they are deleted, each with its place, and whether age does not matter: it is, or
-    has a session that is, of a store, or pinned."""
-    rows = list(rows)
+def _listed(rows: Iterable[Row]) -> Iterator[ListedStream]:
+    """The streams that are stored, and those whose deletion was begun."""
+    stored = [row for row in rows if row.purge or not row.expired]
     latest: dict[str, int] = {}
-    kept = set(pinned)
-    for row in rows:
+    for row in stored:
         for name, session in row.sessions.items():
             latest[name] = max(latest.get(name, 0), session.last_ts or 0)
-        if row.info.followed and not row.expired:
-            kept |= {*row.sessions, row.info.last_session or row.info.session or ""}
-    found = []
-    for row in rows:
-        happened, name = max(((latest[name], name) for name in row.sessions), default=(0, ""))
-        place = _Place(happened or row.info.updated, name or None, row.info.updated, row.info.stream)
-        found.append((row, place, row.info.followed or not kept.isdisjoint(row.sessions)))
-    found.sort(key=lambda one: (one[1].happened, one[1].session or "", *one[1][2:]))
-    return found
+    for row in stored:
+        info = row.info
+        sessions = {name: latest[name] for name in row.sessions}
+        if info.followed and (of_file := info.last_session or info.session) is not None:
+            sessions.setdefault(of_file, 0)
+        yield ListedStream(info.stream, info.state == "ended", info.followed, info.updated, sessions)

@@ -1,14 +1,14 @@
 """Deleting from the journal: streams that ended long ago, more than `max_bytes`, and removed sessions.
 
-A stream that has not ended is never touched, nor is one of a pinned session. By age expires what only taps have sent: a
-session that was read from an agent's own store is kept, with all its streams. By size, the sessions whose events
-happened first go first, whenever they were ingested, and each of them as a whole. Before any of them, the output bodies
-of the older half of these sessions go (`Plan`): the newer half keeps its bodies until then.
+What may be deleted, in what order, and what only together says `expiring.py`. Before any group of streams is deleted
+because of the size, the output bodies of the older half of the groups go (`Plan`): the newer half keeps its bodies
+until then. A group's streams are deleted in the order of their first events. So if that is interrupted, or one of them
+is resumed meanwhile, the first event of the session is gone, which tells its readers that events are missing.
 
 The position of an ended stream (`without_content`) outlives its events, so that a late publisher does not start again
 at line 0, and a session file is not read again before its user asks.
 
-What is deleted, and in what order, is planned once (`candidates`), by a reader: commits do not wait for it.
+What is deleted, and in what order, is planned once (`groups_to_delete`), by a reader: commits do not wait for it.
 
 Each step is one transaction of bounded cost, as commits wait for it. The transaction that deletes events also raises
 `expired` in `meta`, so readers can report a gap for every missing event, and adds to the totals of what retention has
@@ -22,13 +22,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from tooltap.daemon.journal.expiring import Group, ListedStream, expiring
 from tooltap.daemon.journal.interface import (
     OUTPUT_ID,
     REMOVED,
@@ -99,59 +101,34 @@ def size_of_step(arrived: int) -> int:
     return min(max(STEP, 2 * arrived), LONGEST_STEP)
 
 
-class Candidate(NamedTuple):
-    """A stream that may be deleted."""
-
-    stream: str
-    updated: int
-    session: str | None
-    """The session of its latest event."""
-    happened: int
-    """When that event happened, in ms since the epoch."""
-    is_old: bool
-    """True if it expires by age."""
-
-
-def candidates(
+def groups_to_delete(
     connection: sqlite3.Connection, before: int, max_bytes: int | None, pinned: Collection[str]
-) -> list[Candidate]:
-    """The streams that may be deleted now: those that are old, and then, if the journal has more than `max_bytes`, all
-    that have ended. Those whose sessions' latest events happened first are first. `before`: what happened and was
-    ingested earlier is old (ms since the epoch); `pinned`: sessions that are kept."""
-    connection.execute("DROP TABLE IF EXISTS temp.kept")
-    connection.execute("CREATE TEMP TABLE kept (session TEXT PRIMARY KEY, is_pinned INTEGER NOT NULL) WITHOUT ROWID")
-    connection.executemany("INSERT INTO kept VALUES (?, 1)", [(one,) for one in set(pinned)])
+) -> list[Group]:
+    """What may be deleted now: what is old, and then, if the journal has more than `max_bytes`, all others that have
+    ended. `before`: see `expiring`."""
     is_too_long = max_bytes is not None and _used(connection) > max_bytes
     if not is_too_long and not connection.execute(f"SELECT 1 FROM streams WHERE {_AGED}", (before,)).fetchone():
         return []
-    stored = "SELECT session, 0 FROM session_streams JOIN streams USING (stream) WHERE followed=1"
-    connection.execute(f"INSERT OR IGNORE INTO kept {stored}")
-    infos = connection.execute("SELECT info FROM streams WHERE followed=1 AND expired=0")
-    connection.executemany("INSERT OR IGNORE INTO kept VALUES (?, 0)", _sessions_in(infos))
-    by_age = connection.execute(_CANDIDATES.format(condition=f"{_AGED} AND NOT {_IS_KEPT}"), (before,)).fetchall()
-    found = [
-        Candidate(stream, updated, session, happened, True)
-        for stream, updated, session, happened in by_age
-        if happened < before
-    ]
-    if is_too_long:
-        ended = _CANDIDATES.format(condition=f"state='ended' AND expired=0 AND NOT {_IS_PINNED}")
-        found += [
-            Candidate(stream, updated, session, happened, False)
-            for stream, updated, session, happened in connection.execute(ended)
-        ]
-    return found
+    found = expiring(_listed(connection), before, pinned)
+    return found if is_too_long else [group for group in found if group.is_old]
 
 
 _AGED = "state='ended' AND expired=0 AND followed=0 AND updated<?"
-_IS_KEPT = "EXISTS (SELECT 1 FROM session_streams JOIN kept USING (session) WHERE stream=streams.stream)"
-_IS_PINNED = f"{_IS_KEPT[:-1]} AND is_pinned)"
-_CANDIDATES = """
-SELECT stream, updated, session, coalesce(nullif(max(last_ts), 0), updated) AS happened
+_LISTED = """
+SELECT stream, state='ended', followed, updated, session, last_ts
  FROM streams LEFT JOIN session_streams USING (stream) LEFT JOIN sessions USING (session)
- WHERE {condition} GROUP BY stream ORDER BY happened, session, updated, stream
+ WHERE expired=0 ORDER BY stream
 """
-"""SQLite takes the bare column `session` from the row that has the maximum."""
+
+
+def _listed(connection: sqlite3.Connection) -> Iterator[ListedStream]:
+    of_files = dict(_sessions_of_files(connection))
+    for (stream, *facts), rows in groupby(connection.execute(_LISTED), key=lambda row: row[:4]):
+        sessions = {session: last_ts or 0 for *_, session, last_ts in rows if session is not None}
+        if (of_file := of_files.get(stream)) is not None:
+            sessions.setdefault(of_file, 0)
+        is_ended, is_followed, updated = facts
+        yield ListedStream(stream, bool(is_ended), bool(is_followed), updated, sessions)
 
 
 class _Named(msgspec.Struct):
@@ -166,65 +143,89 @@ _named_decoder = msgspec.json.Decoder(_Named)
 _info_decoder = msgspec.json.Decoder(StreamInfo)
 
 
-def _sessions_in(infos: Iterable[tuple[bytes]]) -> Iterator[tuple[str]]:
-    """The sessions of session files, also of those that have no events because a tap has reported them all."""
-    for (info,) in infos:
+def _sessions_of_files(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    for stream, info in connection.execute("SELECT stream, info FROM streams WHERE followed=1 AND expired=0"):
         with suppress(msgspec.MsgspecError, TypeError, UnicodeDecodeError):  # damaged
             named = _named_decoder.decode(info)
             if (session := named.last_session or named.session) is not None:
-                yield (session,)
+                yield stream, session
 
 
 class Target(NamedTuple):
     """What is to be deleted next: a stream, or all its output bodies."""
 
-    one: Candidate
+    group: Group
+    stream: str
     only_bodies: bool
 
 
 class Plan:
-    """The streams that are still to be deleted in a run, and those that lose their output bodies before."""
+    """The groups that are still to be deleted in a run, and the streams that lose their output bodies before."""
 
-    def __init__(self, found: Iterable[Candidate] = ()) -> None:
+    def __init__(self, found: Sequence[Group] = ()) -> None:
         self._left = deque(found)
-        by_size = [one for one in self._left if not one.is_old]
-        sessions = list(dict.fromkeys(one.session or one.stream for one in by_size))
-        older = set(sessions[: (len(sessions) + 1) // 2])
-        self._with_bodies = deque(one for one in by_size if (one.session or one.stream) in older)
-        self._begun: str | None = None
-        """The session that is being deleted because of its size."""
+        by_size = [group for group in found if not group.is_old]
+        older = by_size[: (len(by_size) + 1) // 2]
+        self._with_bodies = deque((group, stream) for group in older for stream in group.streams)
+        self._begun: tuple[Group, deque[str]] | None = None
+        """The group that is being deleted, and its streams that are left."""
 
     def next(self, connection: sqlite3.Connection, max_bytes: int | None, skipped: Collection[str]) -> Target | None:
-        """What to delete next; None if there is nothing, or no need. A session that has been begun is deleted as a
+        """What to delete next; None if there is nothing, or no need. A group that has been begun is deleted as a
         whole."""
-        while self._left:
-            one = self._left[0]
-            if one.stream in skipped or not _is_as_planned(connection, one):
-                self._left.popleft()
-                continue
-            if not one.is_old and (one.session is None or one.session != self._begun):
+        while True:
+            if self._begun is not None:
+                group, streams = self._begun
+                while streams:
+                    if _is_as_planned(connection, group, streams[0]):
+                        return Target(group, streams[0], only_bodies=False)
+                    streams.popleft()
+            if not self._left:
+                return None
+            group = self._left[0]
+            if not group.is_old:
                 if max_bytes is None or _used(connection) <= max_bytes:
                     return None
-                if (body := self._next_with_bodies(connection, skipped)) is not None:
-                    return Target(body, only_bodies=True)
-                self._begun = one.session
-            return Target(one, only_bodies=False)
-        return None
+                if (with_bodies := self._next_with_bodies(connection, skipped)) is not None:
+                    return Target(*with_bodies, only_bodies=True)
+            self._left.popleft()
+            if _is_whole(connection, group) and not any(stream in skipped for stream in group.streams):
+                self._begun = group, deque(sorted(group.streams, key=partial(_first_seq, connection)))
 
-    def _next_with_bodies(self, connection: sqlite3.Connection, skipped: Collection[str]) -> Candidate | None:
+    def _next_with_bodies(self, connection: sqlite3.Connection, skipped: Collection[str]) -> tuple[Group, str] | None:
         while self._with_bodies:
-            one = self._with_bodies[0]
-            has_bodies = connection.execute("SELECT 1 FROM bodies WHERE stream=?", (one.stream,)).fetchone()
-            if has_bodies and one.stream not in skipped and _is_as_planned(connection, one):
-                return one
+            group, stream = self._with_bodies[0]
+            has_bodies = connection.execute("SELECT 1 FROM bodies WHERE stream=?", (stream,)).fetchone()
+            if has_bodies and stream not in skipped and _is_whole(connection, group):
+                return group, stream
             self._with_bodies.popleft()
         return None
 
 
-def _is_as_planned(connection: sqlite3.Connection, one: Candidate) -> bool:
-    """Whether the stream has not been resumed since, nor deleted."""
+def _is_as_planned(connection: sqlite3.Connection, group: Group, stream: str) -> bool:
+    """Whether a stream of the group has not been resumed since, nor deleted."""
     sql = "SELECT 1 FROM streams WHERE stream=? AND state='ended' AND expired=0 AND updated=?"
-    return connection.execute(sql, (one.stream, one.updated)).fetchone() is not None
+    return connection.execute(sql, (stream, group.streams[stream])).fetchone() is not None
+
+
+def _is_whole(connection: sqlite3.Connection, group: Group) -> bool:
+    """Whether no stream of the group has been resumed since, and no other has begun to report its sessions."""
+    sql = (
+        "SELECT other.stream FROM session_streams AS one JOIN session_streams AS other USING (session)"
+        " WHERE one.stream=?"
+    )
+    return all(
+        _is_as_planned(connection, group, stream)
+        and all(other in group.streams for (other,) in connection.execute(sql, (stream,)))
+        for stream in group.streams
+    )
+
+
+def _first_seq(connection: sqlite3.Connection, stream: str) -> int:
+    """`seq` of the first event of a stream; 0 if it has none."""
+    first = "SELECT min(seq) FROM events WHERE source=sources.id"
+    sql = f"SELECT coalesce(min(({first})), 0) FROM sources WHERE stream=?"
+    return int(connection.execute(sql, (stream,)).fetchone()[0])
 
 
 def expire_step(
@@ -249,20 +250,22 @@ def expire_step(
             _forget_labels(connection)
             done = True
             break
-        stream = target.one.stream
         try:
             if target.only_bodies:
-                removed, cost = _delete_one_body(connection, target.one, max_bytes or 0, now)
+                removed, cost = _delete_one_body(connection, target, max_bytes or 0, now)
             else:
-                removed, cost = _shrink(connection, stream, min(budget, STEP))
+                removed, cost = _shrink(connection, target.stream, min(budget, STEP))
         except Exception as error:
             if isinstance(error, sqlite3.Error) and not is_unreadable(error):
                 raise  # the file cannot be written
-            raise StuckError(stream) from error
+            raise StuckError(target.stream) from error
         budget -= cost
         if removed != Removed():
             removed = msgspec.structs.replace(removed, at=now)
-            by_age, by_size = (by_age.plus(removed), by_size) if target.one.is_old else (by_age, by_size.plus(removed))
+            if target.group.is_old:
+                by_age = by_age.plus(removed)
+            else:
+                by_size = by_size.plus(removed)
     step = _step(connection, by_age.events + by_size.events, done=done)
     limit = None if by_size == Removed() else max_bytes
     return _with_total(connection, step, RetentionStatistics(age=by_age, size=by_size, size_limit=limit))
@@ -360,17 +363,19 @@ def _delete_bodies(connection: sqlite3.Connection, event: bytes, limit: int) -> 
     return pieces
 
 
-def _delete_one_body(connection: sqlite3.Connection, one: Candidate, limit: int, now: int) -> tuple[Removed, int]:
+def _delete_one_body(connection: sqlite3.Connection, target: Target, limit: int, now: int) -> tuple[Removed, int]:
     """Delete an output body of a stream in one go, and note that: a reader finds it whole, or learns why it is not
     there, also after a crash. Returns what that is, and the cost in events."""
     body, size, output_id = connection.execute(
-        "SELECT id, bytes, output_id FROM bodies WHERE stream=? ORDER BY id LIMIT 1", (one.stream,)
+        "SELECT id, bytes, output_id FROM bodies WHERE stream=? ORDER BY id LIMIT 1", (target.stream,)
     ).fetchone()
     place = place_of_output(output_id)
-    _note(connection, one.stream, RemovedBody(0 if place is None else place[1], now, limit))
+    _note(connection, target.stream, RemovedBody(0 if place is None else place[1], now, limit))
     pieces = connection.execute("DELETE FROM pieces WHERE body=?", (body,)).rowcount
     connection.execute("DELETE FROM bodies WHERE id=?", (body,))
-    return Removed(bodies=1, bytes=size, oldest=one.happened, newest=one.happened), CHUNK * max(1, pieces)
+    return Removed(bodies=1, bytes=size, oldest=target.group.happened, newest=target.group.happened), CHUNK * max(
+        1, pieces
+    )
 
 
 def _note(connection: sqlite3.Connection, stream: str, removed: RemovedBody) -> None:
@@ -498,7 +503,7 @@ MOST_NEW = 100
 """Most streams that may fail for the first time in one run; more count as a failure of the journal."""
 
 Take: TypeAlias = Callable[[Callable[[sqlite3.Connection], DeletionStep]], Awaitable[DeletionStep]]
-Look: TypeAlias = Callable[[Callable[[sqlite3.Connection], list[Candidate]]], Awaitable[list[Candidate]]]
+Look: TypeAlias = Callable[[Callable[[sqlite3.Connection], list[Group]]], Awaitable[list[Group]]]
 
 
 class Deletion:
@@ -522,7 +527,7 @@ class Deletion:
         `pinned`: sessions that are kept."""
 
         async def planned() -> Callable[..., DeletionStep]:
-            plan = Plan(await self._look(partial(candidates, before=before, max_bytes=max_bytes, pinned=pinned)))
+            plan = Plan(await self._look(partial(groups_to_delete, before=before, max_bytes=max_bytes, pinned=pinned)))
             return partial(
                 expire_step,
                 plan=plan,

@@ -17,11 +17,13 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
+from tests.daemon.containment.test_retention import fail
 from tests.daemon.events import call, commit, event, message, result
 from tooltap.daemon.journal.importing import Importer
 from tooltap.daemon.journal.interface import (
     Dispatch,
     Journal,
+    JournalError,
     NotEndedError,
     OutputSlice,
     StreamConflictError,
@@ -32,12 +34,14 @@ from tooltap.daemon.journal.json_lines import archive_lines
 from tooltap.daemon.journal.nats.connection import AwayError
 from tooltap.daemon.journal.nats.journal import NatsJournal
 from tooltap.daemon.journal.nats.place import NatsPlace
+from tooltap.daemon.journal.nats.retention import Retention
 from tooltap.daemon.journal.nats.state import State
 from tooltap.daemon.journal.open import Place, open_journal
+from tooltap.daemon.journal.sqlite import retention
 from tooltap.daemon.journal.sqlite.check import check_file
 from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
-from tooltap.daemon.journal.sqlite.retention import Plan, candidates, expire_step, size_of_step
+from tooltap.daemon.journal.sqlite.retention import Plan, expire_step, groups_to_delete, size_of_step
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import OutputRef, SessionEvent, decode
 from tooltap.protocol.filters import Filter
@@ -108,7 +112,7 @@ async def test_a_read_beside_a_deletion_knows_what_it_misses(sqlite_journal: Sql
     """The deletion is durable, and the event loop has not heard of it yet."""
     await sqlite_journal.commit(commit(*[message(str(number)) for number in range(5)], state="ended", updated=1))
     with closing(connect(sqlite_journal.path, "process")) as other:
-        plan = Plan(candidates(other, before=2, max_bytes=None, pinned=()))
+        plan = Plan(groups_to_delete(other, before=2, max_bytes=None, pinned=()))
         other.execute("BEGIN IMMEDIATE")
         expire_step(other, plan, forget_before=0, max_bytes=None, budget=100, now=NOW)
         other.execute("COMMIT")
@@ -117,14 +121,68 @@ async def test_a_read_beside_a_deletion_knows_what_it_misses(sqlite_journal: Sql
     assert sqlite_journal.last_expired == 5
 
 
-async def test_session_lives_as_long_as_its_streams(journal: Journal) -> None:
-    await journal.commit(commit(message("a"), state="ended", updated=NOW))
-    await journal.commit(commit(message("b", "t"), stream="t", updated=NOW))
+@pytest.mark.parametrize("limit", [None, 1])
+async def test_session_lives_until_all_its_streams_have_ended(journal: Journal, limit: int | None) -> None:
+    """And so does one that shares a stream with it, whose stream has ended."""
+    linked = {"first": ["a"], "second": ["a", "b"], "third": ["b", "c"], "open": ["c"]}
+    for stream, sessions in linked.items():
+        said = [message(name, stream, session=name) for name in sessions]
+        state: StreamState = "open" if stream == "open" else "ended"
+        await journal.commit(commit(*said, stream=stream, state=state, updated=NOW))
 
-    await journal.expire(NOW + 50)
+    assert await journal.expire(NOW + 50, limit) == 0
+    assert {one["session"]: set(one["streams"]) for one in await journal.sessions()} == {
+        "a": {"first", "second"},
+        "b": {"second", "third"},
+        "c": {"third", "open"},
+    }
+    await journal.commit(commit(stream="open", base=1, lines=0, state="ended", updated=NOW))
+    assert await journal.expire(NOW + 50, limit) == 6
+    assert await journal.sessions() == []
 
-    (session,) = await journal.sessions()
-    assert session["streams"] == ["t"]
+
+async def test_session_whose_deletion_is_interrupted_has_lost_its_first_event(
+    sqlite_journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its readers look for that one."""
+    for stream in ("z", "a"):
+        await sqlite_journal.commit(commit(message(stream, stream), stream=stream, state="ended", updated=NOW))
+    monkeypatch.setattr(retention, "STEP", 1)
+    fail(monkeypatch, "_shrink", lambda connection, stream, budget: stream == "a", TypeError("put in by the test"))
+
+    assert await sqlite_journal.expire(0, 1) == 1
+    (session,) = await sqlite_journal.sessions()
+    assert (session["firstSeq"], session["streams"]) == (1, ["a"])
+    assert not await sqlite_journal.is_stored(session["firstSeq"])
+
+
+@pytest.mark.parametrize("begun", ["_mark", "_purge"])
+async def test_deletion_of_a_session_that_is_interrupted_is_completed(
+    nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch, begun: str
+) -> None:
+    journal = await NatsJournal.open(nats_place)
+    try:
+        for stream in ("a", "b"):
+            await journal.commit(commit(message(stream, stream), stream=stream, state="ended", updated=NOW))
+        usual, calls = getattr(Retention, begun), list[object]()
+
+        async def interrupted(self: Retention, one: object) -> object:
+            calls.append(one)
+            if len(calls) == 2:
+                raise JournalError("put in by the test")
+            return await usual(self, one)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Retention, begun, interrupted)
+            with pytest.raises(JournalError, match="put in by the test"):
+                await journal.expire(0, 1)
+        assert len(calls) == 2
+
+        await journal.expire(0, 1_000_000)
+        assert await streams_left(journal) == set()
+        assert {one.expired for one in await journal.streams()} == {True}
+    finally:
+        await journal.close()
 
 
 async def test_position_is_remembered_for_90_days(journal: Journal, clock: Clock) -> None:
@@ -671,7 +729,7 @@ async def test_commits_continue_during_deletion(sqlite_journal: SqliteJournal) -
 
     async def write() -> None:
         for line in range(10):
-            await journal.commit(commit(message("new", "t"), stream="t", base=line, updated=NOW))
+            await journal.commit(commit(message("new", "t", session="new"), stream="t", base=line, updated=NOW))
         over.append("written")
 
     async with anyio.create_task_group() as tasks:

@@ -9,10 +9,12 @@ from urllib.parse import urlencode
 
 import pytest
 
+from tests.daemon.containment.test_retention import fail
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, browsed
 from tests.daemon.web.page.reading import hrefs, prefer, read, section, seqs, shown
+from tooltap.daemon.journal.sqlite import retention
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.protocol.events import SessionEvent, Usage
 
@@ -431,11 +433,14 @@ def test_form_keeps_every_value_of_a_filter(browser: Browser) -> None:
     assert "selected" in next(one for one in page.all("option") if one.text == "tool-call").attributes
 
 
-def test_oldest_page_says_what_was_not_kept(daemon: Running, browser: Browser) -> None:
+def test_oldest_page_says_what_was_not_kept(daemon: Running, browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a session that could not be deleted as a whole."""
+    monkeypatch.setattr(retention, "STEP", 1)
+    fail(monkeypatch, "_shrink", lambda connection, stream, budget: stream == "s", TypeError("put in by the test"))
     daemon.commit(commit(message("old", "o"), stream="o", state="ended", updated=1))
     daemon.commit(commit(message("other", "t", session="session-2"), stream="t"))
     daemon.commit(commit(message("old", "p"), stream="p", state="ended", updated=1))
-    daemon.commit(commit(message("a"), message("b"), message("c")))
+    daemon.commit(commit(message("a"), message("b"), message("c"), state="ended", updated=1))
     daemon.expire(2)
 
     def notes(target: str) -> list[str]:
