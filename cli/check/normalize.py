@@ -140,13 +140,16 @@ def _normalize(
     recorded = RecordingFeed(normalizer)
     feed = recorded.feed
     splitter = Splitter(normalizer.context.limits.line_bytes)
+    produced: list[Output] = []
     try:
         for chunk in read_chunks(recording.path):
-            if lines := _lines(feed(splitter.feed(chunk)), outputs):
+            if lines := _lines(feed(splitter.feed(chunk), produced), outputs):
                 yield lines
+            produced = []
             yield len(chunk)
-        last = splitter.finish()
-        if lines := _lines(([] if last is None else feed([last])) + recorded.close(), outputs):
+        if (last := splitter.finish()) is not None:
+            feed([last], produced)
+        if lines := _lines(produced + recorded.close(), outputs):
             yield lines
     except UnreadableError as error:
         yield str(error)
@@ -154,7 +157,9 @@ def _normalize(
     except OSError:
         raise
     except Exception as error:  # an internal error, not tied to a line; continue with the other files
-        where = f"{recording.path}: the lines after line {normalizer.lines} are left out"
+        if lines := _lines(produced, outputs):
+            yield lines
+        where = f"{recording.path}: the lines after line {normalizer.statistics.lines} are left out"
         yield f"{where}: {reason_of(error)}; please report it"
         return
     yield normalizer.statistics

@@ -290,22 +290,9 @@ class StreamNormalizer:
         although the parser has read them. Only for streams whose dialect is named: of lines that `auto` held,
         everything is kept.
         """
-        if not self._recognising:
-            return self._parse((line,), t, direction, keep)
-        head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, None)
-        held = HeldLine(head, size, t, direction)
-        self._held.add(held)
-        try:
-            if size is None and (chosen := self._held.decide(head, self.context.limits.depth)) is not None:
-                self._choose(chosen)
-        except Exception as error:
-            self._note(error)
-            held.failed = reason_of(error)
-        if not self._recognising:
-            return self._release()
-        if self._parser.state.line == 0 and self._held.may_grow(self.context.limits):
-            return []
-        return self._release()
+        outputs: list[Output] = []
+        self._feed(line, t, direction, keep, outputs)
+        return outputs
 
     def feed_failed(
         self, line: bytes | LongLine, reason: str, t: int | None = None, direction: Direction | None = None
@@ -316,21 +303,35 @@ class StreamNormalizer:
         if not self._recognising:
             return self._fail(held)
         self._held.add(held)
-        if self._parser.state.line == 0 and self._held.may_grow(self.context.limits):
-            return []
-        return self._release()
+        outputs: list[Output] = []
+        if self._parser.state.line or not self._held.may_grow(self.context.limits):
+            self._release(outputs)
+        return outputs
 
     def feed_block(
-        self, lines: Iterable[bytes | LongLine], t: int | None = None, direction: Direction | None = None
+        self,
+        lines: Iterable[bytes | LongLine],
+        t: int | None = None,
+        direction: Direction | None = None,
+        outputs: list[Output] | None = None,
     ) -> list[Output]:
-        """Feed lines that came together, with one time and direction; returns what to store and show, in order."""
+        """Feed lines that came together, with one time and direction; returns what to store and show, in order.
+
+        `outputs`: the list to which that is appended, and which is returned. If the parser cannot go on at a line, the
+        outputs of the lines before it are there.
+        """
+        outputs = [] if outputs is None else outputs
         if not self._recognising:
-            return self._parse(lines, t, direction)
-        return [output for line in lines for output in self.feed(line, t, direction)]
+            self._parse(lines, t, direction, None, outputs)
+        else:
+            for line in lines:
+                self._feed(line, t, direction, None, outputs)
+        return outputs
 
     def lost(self, lines: int, size: int, reason: str, t: int | None = None) -> list[Output]:
         """Record that the publisher could not keep `lines` lines, `size` bytes together."""
-        outputs = self._release()
+        outputs: list[Output] = []
+        self._release(outputs)
         after = self._parser.state.line + lines
         try:
             _, items = self._parser.lost(lines, size, reason, t)
@@ -411,7 +412,8 @@ class StreamNormalizer:
     def close(self, reason: str, t: int | None = None, process: ProcessEnd | None = None) -> list[Output]:
         """End the stream. `reason`: end, suspended-too-long, … Lines may still follow and reopen it. `process`: how the
         agent's process ended, if its tap states it."""
-        outputs = self._release()
+        outputs: list[Output] = []
+        self._release(outputs)
         prompt = self._prompt
         before = prompt.stage, prompt.digest
         items: list[Item] = []
@@ -454,17 +456,39 @@ class StreamNormalizer:
         normalizer._prompt = dump.prompt
         return normalizer
 
-    def _release(self) -> list[Output]:
-        """Parse the held lines."""
+    def _feed(
+        self,
+        line: bytes | LongLine,
+        t: int | None,
+        direction: Direction | None,
+        keep: Keep | None,
+        outputs: list[Output],
+    ) -> None:
+        """See `feed`. Appends to `outputs`."""
+        if not self._recognising:
+            self._parse((line,), t, direction, keep, outputs)
+            return
+        head, size = (line.head, line.size) if isinstance(line, LongLine) else (line, None)
+        held = HeldLine(head, size, t, direction)
+        self._held.add(held)
+        try:
+            if size is None and (chosen := self._held.decide(head, self.context.limits.depth)) is not None:
+                self._choose(chosen)
+        except Exception as error:
+            self._note(error)
+            held.failed = reason_of(error)
+        if not self._recognising or self._parser.state.line or not self._held.may_grow(self.context.limits):
+            self._release(outputs)
+
+    def _release(self, outputs: list[Output]) -> None:
+        """Parse the held lines. Appends to `outputs`."""
         held, self._held = self._held.lines, Undecided()
-        outputs: list[Output] = []
         for one in held:
             if one.failed is not None:
                 outputs += self._fail(one)
                 continue
             line = one.line if one.size is None else LongLine(one.line, one.size)
-            outputs += self._parse((line,), one.t, one.direction)
-        return outputs
+            self._parse((line,), one.t, one.direction, None, outputs)
 
     def _choose(self, dialect: str) -> None:
         """Set the dialect from here on."""
@@ -481,13 +505,16 @@ class StreamNormalizer:
         lines: Iterable[bytes | LongLine],
         t: int | None,
         direction: Direction | None,
-        keep: Keep | None = None,
-    ) -> list[Output]:
+        keep: Keep | None,
+        outputs: list[Output],
+    ) -> None:
+        """Parse lines. Appends to `outputs`."""
         statistics, prompt = self.statistics, self._prompt
         skipped = statistics.skipped
-        outputs: list[Output] = []
         for line in lines:
             earlier = self._let_go(line, t, keep) if self._parser.state.broken.fragments else None
+            if earlier:
+                outputs += earlier
             parser = self._parser
             number = parser.state.line + 1
             before = prompt.stage, prompt.digest
@@ -531,8 +558,6 @@ class StreamNormalizer:
                 skipped[skip] += 1
             else:
                 statistics.count_skip(skip)
-            if earlier:
-                outputs += earlier
             if items:
                 self._count(items)
                 outputs += items
@@ -540,7 +565,6 @@ class StreamNormalizer:
                 statistics.provider = parser.provider
                 self._show(earlier + items if earlier else items)
         statistics.provider = self._parser.provider
-        return outputs
 
     def _let_go(self, line: bytes | LongLine, t: int | None, keep: Keep | None) -> list[Output]:
         """Return the outputs of lines that the parser held back, unless `line` may go on with them."""

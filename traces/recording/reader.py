@@ -177,32 +177,33 @@ class RecordingFeed:
         self._normalizer = normalizer
         self._recording = Recording()
 
-    def feed(self, lines: Iterable[bytes | LongLine]) -> list[Output]:
-        """Feed lines that follow each other. Those with one time and direction are a block for the normalizer."""
+    def feed(self, lines: Iterable[bytes | LongLine], outputs: list[Output] | None = None) -> list[Output]:
+        """Feed lines that follow each other. Those with one time and direction are a block for the normalizer.
+        `outputs`: as in `feed_block`."""
         normalizer = self._normalizer
-        outputs: list[Output] = []
+        outputs = [] if outputs is None else outputs
         block: list[bytes | LongLine] = []
         stamp: tuple[int | None, Direction | None] = None, None
         for line in lines:
             try:
                 read = self._recording.read(line)
             except Exception as error:  # costs the line, like an error of its reader
-                outputs += normalizer.feed_block(block, *stamp)
+                normalizer.feed_block(block, *stamp, outputs)
                 outputs += normalizer.feed_failed(line, reason_of(error), *stamp)
                 block = []
                 continue
             if read is None:
                 continue
             if isinstance(read, Lost):
-                outputs += normalizer.feed_block(block, *stamp)
+                normalizer.feed_block(block, *stamp, outputs)
                 outputs += normalizer.lost(read.lines, read.bytes, read.reason)
                 block = []
                 continue
             if (read.t, read.direction) != stamp:
-                outputs += normalizer.feed_block(block, *stamp)
+                normalizer.feed_block(block, *stamp, outputs)
                 block, stamp = [], (read.t, read.direction)
             block.append(read.data)
-        return outputs + normalizer.feed_block(block, *stamp)
+        return normalizer.feed_block(block, *stamp, outputs)
 
     def close(self) -> list[Output]:
         """End the stream as the recording states it."""

@@ -1,7 +1,8 @@
-"""Makes the parser in a file a dialect of an installed package, in this process and for one test."""
+"""Makes a parser a dialect of an installed package, for one test: in this process, or in those that it starts."""
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -27,3 +28,15 @@ def plug(source: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     point = SimpleNamespace(value=source.stem, load=lambda: found, dist=None, name=name)
     monkeypatch.setattr(registry, "_plugins", lambda: {name: point})
+
+
+def install(folder: Path, name: str, source: str) -> str:
+    """Write an installed package with the dialect `name`, whose parser is the class of that name in `source`. Returns
+    the `PYTHONPATH` of processes that have it."""
+    information = folder / f"tooltap_{name}-1.0.dist-info"
+    information.mkdir(parents=True)
+    (folder / f"tooltap_{name}.py").write_text(source)
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: tooltap-{name}\nVersion: 1.0\n")
+    point = f"{name} = tooltap_{name}:{name.capitalize()}"
+    (information / "entry_points.txt").write_text(f"[tooltap.dialects]\n{point}\n")
+    return os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from tests.cli.check.plugged import install
 from tests.cli.command import CLAUDE, CODEX, here, sentence, start, tooltap
 from tooltap.daemon.taps.stream_ids import stream_name
 
@@ -285,6 +286,63 @@ def test_missing_file_fails_but_others_are_read(tmp_path: Path) -> None:
     assert finished.returncode == 1
     assert sentence(finished) == f"{tmp_path / 'none'}: No such file or directory"
     assert finished.stdout == here("normalize", CLAUDE).stdout
+
+
+QUILL = """
+from tooltap.normalizers.core.lines import Lines
+from tooltap.normalizers.core.parser import Parser
+from tooltap.protocol.events import Message
+
+class Quill(Parser):
+    dialect = protocol = default_provider = "quill"
+    line = Lines("quill")
+    made = []
+
+    def __init__(self, context):
+        self.made.append(context)
+        if len(self.made) > 1:
+            raise RuntimeError("there can be one in a process")
+        super().__init__(context)
+
+    @staticmethod
+    def recognises(value):
+        return isinstance(value.get("quill"), str)
+
+    @line("says", text=str)
+    def _says(self, value):
+        self.ensure_turn()
+        self.emit(Message, role="assistant", text=value["text"])
+
+    @line("blots", text=str)
+    def _blots(self, value):
+        self._says(value)
+        raise RuntimeError("after an event, so that the state is in doubt")
+"""
+"""A package whose parser cannot be replaced."""
+
+
+@pytest.mark.parametrize(("dialect", "others"), [("auto", [CLAUDE]), ("quill", [])])
+def test_rest_of_a_file_is_left_out_where_its_parser_cannot_go_on(
+    tmp_path: Path, dialect: str, others: list[Path]
+) -> None:
+    """What is before is printed, and other files are normalized."""
+    file, path = tmp_path / "ink.jsonl", install(tmp_path / "package", "quill", QUILL)
+    file.write_text(
+        '{"quill": "says", "text": "one"}\n'
+        '{"quill": "says", "text": "two"}\n'
+        '{"quill": "blots", "text": "three"}\n'
+        '{"quill": "says", "text": "four"}\n'
+    )
+
+    finished = tooltap("normalize", "--dialect", dialect, file, *others, PYTHONPATH=path)
+
+    assert finished.returncode == 1
+    events = events_of(finished)
+    assert [one["text"] for one in events if one["dialect"] == "quill" and one["kind"] == "message"] == ["one", "two"]
+    error = "parser-error: RuntimeError at normalizers.stream.reset:replace"
+    assert sentence(finished) == f"{file}: the lines after line 2 are left out: {error}; please report it"
+    of_others = b"".join(tooltap("normalize", one).stdout for one in others)
+    assert [one for one in finished.stdout.splitlines() if b'"dialect":"quill"' not in one] == of_others.splitlines()
 
 
 def test_folder_is_the_recordings_below_it(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ SAY = {"do": "say", "text": "Hi"}
 
 
 ACCOUNTS = {
-    *(f"StreamNormalizer.{name}" for name in ("feed", "feed_block", "_parse", "_release", "_count", "_choose")),
+    *(f"StreamNormalizer.{name}" for name in ("feed", "feed_block", "_feed", "_parse", "_release", "_count", "_choose")),
     *("Held.add", "Held.may_grow", "Statistics.count_skip", "Statistics.count_call", "_count"),
 }
 """What accounts for all lines. An error in there costs the rest of the file; a daemon would rebuild the stream."""
@@ -46,10 +46,10 @@ def only_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Errors are put in while lines are read, not when the command starts or ends."""
     usual = reader.RecordingFeed.feed
 
-    def reading(self: reader.RecordingFeed, lines: Any) -> Any:
+    def reading(self: reader.RecordingFeed, *given: Any) -> Any:
         armed[0] = True
         try:
-            return usual(self, lines)
+            return usual(self, *given)
         finally:
             armed[0] = False
 
