@@ -177,8 +177,8 @@ def spooled_when_it_fails(place: Place, **changes: str) -> int:
         run.kill()
     spools = place.folder / "spool"
     spools.mkdir(mode=0o700)
-    copying = ["sh", "-c", 'for one in "$0"/*.spool; do [ ! -e "$one" ] || cp "$one" "$1"; done', disk.place / "spool"]
-    subprocess.run([*disk.within, *copying, spools], check=True)
+    script = 'for one in "$0"/*.spool; do [ ! -e "$one" ] || cp "$one" "$1"; done'
+    subprocess.run([*disk.within, "sh", "-c", script, disk.place / "spool", spools], check=True)
     return bisect_left(printed, printed[-1] - WAITED)
 
 

@@ -35,7 +35,10 @@ SAY = {"do": "say", "text": "Hi"}
 
 
 ACCOUNTS = {
-    *(f"StreamNormalizer.{name}" for name in ("feed", "feed_block", "_feed", "_parse", "_release", "_count", "_choose")),
+    *(
+        f"StreamNormalizer.{name}"
+        for name in ("feed", "feed_block", "_feed", "_parse", "_release", "_count", "_choose")
+    ),
     *("Held.add", "Held.may_grow", "Statistics.count_skip", "Statistics.count_call", "_count"),
 }
 """What accounts for all lines. An error in there costs the rest of the file; a daemon would rebuild the stream."""
