@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import re
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.check.plugged import install
 from tests.cli.command import here
 from tests.daemon.constants import write_settings
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import running
 from tests.daemon.test_files_in_use import statistics
+from tests.daemon.web.api.test_telling import tell
 from tests.daemon.web.browsing import Browser
 from tooltap.daemon.config import Config
 from tooltap.daemon.doctor import log, stalls
@@ -71,6 +77,91 @@ def heavy(numbers: int) -> bytes:
     command = [[number] for number in range(numbers)]
     use = {"type": "tool_use", "id": f"u{numbers}", "name": "Bash", "input": {"command": command}}
     return json.dumps({"type": "assistant", "session_id": "S", "message": {"id": "m", "content": [use]}}).encode()
+
+
+BOUND = 0.05
+THOUGHT = "it has thought for too long"
+SLOW = """
+import time
+from tooltap.normalizers.core.answers import CannotWriteError
+from tooltap.normalizers.core.lines import Lines
+from tooltap.normalizers.core.parser import Parser
+from tooltap.protocol.events import Message
+
+class Slow(Parser):
+    dialect = protocol = default_provider = "slow"
+    line = Lines("slow")
+
+    @line("says", text=str)
+    def _says(self, value):
+        self.emit(Message, role="assistant", text=value["text"])
+
+    def word_answer(self, request, chosen, option):
+        raise CannotWriteError("it never asks")
+
+    def word_prompt(self, session, text, id):
+        until = time.thread_time() + float(text)
+        while time.thread_time() < until:
+            pass
+        raise CannotWriteError("it has thought for too long")
+"""
+"""A package with a dialect whose prompts say for how many seconds it computes."""
+
+
+def prompt_over_the_socket(daemon: DaemonProcess, browser: Browser, attempt: int) -> None:
+    with daemon.connect() as wire:
+        wire.send("send", id=1, session="s", text=f"{BOUND * 2**attempt}")
+        assert THOUGHT in wire.until("reply")[-1]["error"]["message"]
+
+
+def prompt_over_http(daemon: DaemonProcess, browser: Browser, attempt: int) -> None:
+    answer = tell(browser, "/api/send", {"session": "s", "text": f"{BOUND * 2**attempt}"})
+    assert THOUGHT in answer.error[2]
+
+
+def compressed_telemetry(daemon: DaemonProcess, browser: Browser, attempt: int) -> None:
+    """A batch that is in the end as long as the daemon takes one."""
+    digits = os.urandom(min(500_000 * 2**attempt, 8_000_000)).hex().encode()
+    body = gzip.compress(b'{"resourceLogs": [], "x": "%b"}' % digits, 1)
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    assert browser.get("/v1/logs", headers, method="POST", body=body).status == 200
+
+
+@pytest.mark.parametrize(
+    ("ask", "what"),
+    [
+        (prompt_over_the_socket, "request send"),
+        (prompt_over_http, "request send"),
+        (compressed_telemetry, "page POST /v1/logs"),
+    ],
+)
+def test_request_that_held_the_daemon_is_named_by_the_log_stats_and_doctor(
+    tmp_path: Path, ask: Callable[[DaemonProcess, Browser, int], None], what: str
+) -> None:
+    config, token = tmp_path / "tooltap.toml", tmp_path / "token"
+    web = f'[web]\nenabled = true\nlisten = "127.0.0.1:0"\ntoken_file = "{token}"\n'
+    config.write_text(f"stall_seconds = {BOUND}\n{web}")
+    path = install(tmp_path / "package", "slow", SLOW)
+    with DaemonProcess(tmp_path, "--config", config, PYTHONPATH=path).wait_ready() as daemon, daemon.connect() as tap:
+        [url] = [one["web"] for one in daemon.log if one.get("event") == "listening"]
+        browser = Browser(url, read_token(token))
+        tap.send("ingest", stream="s", framing="tapped", dialect="slow", toAgent=True)
+        tap.write(write_tapped(b'{"slow": "says", "text": "Hi"}', 1_700_000_000_000, "out") + b"\n")
+        tap.until("ack")
+        attempts, longest = count(1), None
+        # On a busy machine the start of the daemon may hold it for longer than a request.
+        while longest is None or longest["what"] != what:
+            ask(daemon, browser, next(attempts))
+            longest = statistics(daemon)["loop"]["longest"]
+        printed = here("stats", "--socket", daemon.path).stdout.decode()
+        reported = json.loads(here("doctor", "--json", "--socket", daemon.path).stdout)["findings"]
+        while daemon.next_log().get("what") != what:
+            pass
+
+    assert longest["ms"] > 1_000 * BOUND
+    assert re.search(rf"held up \d+ times?, at worst \d+ ms: {what}", printed)
+    [replies] = [one for one in reported if one["area"] == "replies"]
+    assert (replies["level"], replies["text"].rpartition(": ")[2]) == ("note", what)
 
 
 def test_findings_name_what_held_the_daemon() -> None:
