@@ -158,6 +158,23 @@ def test_second_daemon_on_a_journal_in_a_bound_folder_ends(tmp_path: Path) -> No
         assert f"is used by another daemon (pid {first.process.pid})" in second.sentence
 
 
+@pytest.mark.parametrize("what", ["socket", "journal"])
+def test_folder_in_which_others_may_replace_files_needs_the_sticky_bit(tmp_path: Path, what: str) -> None:
+    folder = tmp_path / {"socket": "run", "journal": "stored"}[what]
+    folder.mkdir()
+    folder.chmod(0o777)
+    with DaemonProcess(tmp_path, journal=tmp_path / "stored" / "journal.db") as daemon:
+        assert daemon.wait() == 1
+        assert daemon.sentence == (
+            f"tooltap: the {what} cannot be in {folder}: other users may write to it (mode 0777);"
+            f" run chmod go-w {folder}, or choose another place for the {what}\n"
+        )
+    assert list(folder.iterdir()) == []
+    folder.chmod(0o1777)
+    with DaemonProcess(tmp_path, journal=tmp_path / "stored" / "journal.db") as daemon:
+        assert daemon.wait_ready().log[-1]["event"] == "listening"
+
+
 def test_streams_resume_after_a_kill(tmp_path: Path) -> None:
     with DaemonProcess(tmp_path) as killed, killed.wait_ready().connect() as publisher:
         publisher.write(INGEST + LINE)

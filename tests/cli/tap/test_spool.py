@@ -290,6 +290,19 @@ def test_agent_runs_without_spool_and_loss_is_reported(place: Place) -> None:
     )
 
 
+def test_no_spool_is_where_others_may_write(place: Place) -> None:
+    folder = place.folder / "spool"
+    folder.mkdir()
+    folder.chmod(0o777)
+    finished = place.run(*prints(100))
+
+    assert (finished.returncode, finished.stdout) == (0, output(100))
+    assert sentence(finished).startswith(
+        f"100 of 100 lines are lost (spools cannot be in {folder}: other users may write to it (mode 0777)): no daemon"
+    )
+    assert list(folder.iterdir()) == []
+
+
 @pytest.mark.parametrize("nth", [1, 3])
 def test_stuck_disk_delays_neither_agent_nor_daemon(nth: int, place: Place) -> None:
     with (
