@@ -149,11 +149,10 @@ class Redactor:
         framing, value = _decoded(line)
         try:
             redacted = self._value(value, "")
-        except RecursionError:  # too deeply nested for any parser
-            framing, value = b"", _text_of(line)
-            redacted = self._text(value)
-        if redacted != value:
-            line = framing + (redacted.encode(errors="surrogateescape") if isinstance(value, str) else _json(redacted))
+            if redacted != value:
+                line = framing + (_bytes_of(redacted) if isinstance(value, str) else _json(redacted))
+        except (RecursionError, orjson.JSONEncodeError):  # too deeply nested for any parser, or to be written again
+            line = _bytes_of(self._text(_text_of(line)))
         return mask_secrets(line)
 
     def _value(self, value: Any, key: str) -> Any:
@@ -208,6 +207,10 @@ def _decoded(line: bytes) -> tuple[bytes, Any]:
 
 def _text_of(line: bytes) -> str:
     return line.decode(errors="surrogateescape")
+
+
+def _bytes_of(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
 
 
 def _loads(text: str | bytes) -> Any:
