@@ -137,6 +137,8 @@ def _decode_leniently(line: bytes, max_depth: int, is_record: IsRecord | None) -
                 position += 1
     except RecursionError:
         return Decoded([], reason="too-deep")
+    if not values and len(torn) == 1 and _openings(stripped) > max_depth and _depth_of_text(stripped) > max_depth:
+        return Decoded([], reason="too-deep")  # which Python finds first, or does not find, depending on its version
     if not values:
         return Decoded([], reason=reason if len(torn) == 1 else "not-json")
     if _depth(values) > max_depth + 1:
@@ -244,6 +246,15 @@ def _depth(value: Any) -> int:
     return deepest
 
 
+def _depth_of_text(text: bytes) -> int:
+    """The nesting depth of the beginning of a JSON text."""
+    depth = deepest = 0
+    for bracket in _BRACKET.findall(_STRING_OR_ITS_BEGINNING.sub(b"", text)):
+        depth += 1 if bracket in _CLOSERS else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def _has_duplicate_keys(line: bytes) -> bool:
     def check(pairs: list[tuple[str, Any]]) -> None:
         if len({key for key, _ in pairs}) != len(pairs):
@@ -287,6 +298,7 @@ def _to_float(value: int) -> float | None:
 # -- JSON printed over several lines ------------------------------------------------------------------------------
 
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_STRING_OR_ITS_BEGINNING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _BRACKET = re.compile(rb"[\[\]{}]")
 _CLOSERS = {b"{": b"}", b"[": b"]"}
 OPENING_BYTES = 16

@@ -72,6 +72,11 @@ def test_huge_number_is_decoded() -> None:
         (b"[" * 201 + b"]" * 201, "too-deep"),
         (b'{"k":' * 201 + b"1" + b"}" * 201, "too-deep"),
         (b"[" * 201 + b"NaN" + b"]" * 201, "too-deep"),
+        (b"[" * 201, "too-deep"),
+        (b"[" * 200, "truncated"),
+        (b'{"k":' * 201, "too-deep"),
+        (b'{"a":"' + b"[" * 201, "truncated"),
+        (b'{"a":' + b"[]," * 201, "not-json"),
     ],
 )
 def test_undecodable_line_has_a_reason(line: bytes, reason: str) -> None:
