@@ -14,6 +14,7 @@ from tooltap.cli.common.connection import daemon_errors, request
 from tooltap.cli.common.printing import warn
 from tooltap.cli.read.changed_files import warn_of_uncounted
 from tooltap.cli.read.sessions import list_sessions
+from tooltap.daemon.sessions.listing import is_of
 from tooltap.normalizers.changes.attribution import Edit, earlier_paths
 from tooltap.normalizers.changes.file_calls import FileCalls
 from tooltap.normalizers.changes.steps import FILE_TOOLS
@@ -61,11 +62,12 @@ def read_edits(socket: Path | None, file: str) -> Edits:
             for needle in dict.fromkeys((one, f"/{os.path.basename(one)}", *((file,) if one == path else ()))):
                 sessions |= _sessions(socket, needle, lambda stated, wanted=one: resolve(stated) == wanted)  # type: ignore[misc]
         asked |= paths
-        edits, calls = _read(socket, sessions, resolve, paths)
+        rows = _rows(socket, sessions)
+        edits, calls = _read(socket, rows, resolve, paths)
         paths = earlier_paths(path, edits)
         if paths <= asked:
             its = [one for one in edits if one.step.path in paths or one.step.to in paths]
-            return Edits(its, path, calls, _rows(socket, sessions))
+            return Edits(its, path, calls, rows)
         if len(paths) > MOST_PATHS:
             raise click.ClickException(f"the file has had more than {MOST_PATHS} names, so its edits are not replayed")
 
@@ -127,47 +129,62 @@ def _chunks(sessions: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def _read(
-    socket: Path | None, sessions: dict[str, Any], resolve: _Resolver, paths: set[str]
+    socket: Path | None, rows: dict[str, dict[str, Any]], resolve: _Resolver, paths: set[str]
 ) -> tuple[list[Edit], dict[int, Call]]:
+    """`rows`: of the sessions, by their present ids."""
     edits: list[Edit] = []
     calls: dict[int, Call] = {}
-    for names in _chunks(sessions):
+    for names in _chunks(rows):
+        sessions = [rows[name] for name in names]
         folders: dict[str, str] = {}
-        for event in _events(socket, names, ("session",), None):
+        for session, event in _events(socket, sessions, ("session",), None):
             if event.get("cwd") and not event.get("replay"):
-                folders.setdefault(event["session"], event["cwd"])
+                folders.setdefault(session, event["cwd"])
         finished = FileCalls()
         last: dict[str, int] = {}
         """Stream -> the time of its latest event that has one."""
-        for event in _events(socket, names, ("tool-call", "tool-update", "tool-result"), tuple(FILE_TOOLS)):
+        kinds = ("tool-call", "tool-update", "tool-result")
+        for session, event in _events(socket, sessions, kinds, tuple(FILE_TOOLS)):
             ts = event.get("ts")
             last[event["stream"]] = ts or last.get(event["stream"], 0)
             if (done := finished.note(event["seq"], event)) is None:
                 continue
-            folder = folders.get(event["session"])
+            folder = folders.get(session)
             for step in done.steps:
                 source = resolve(absolute(step.path, folder))
                 to = None if step.to is None else resolve(absolute(step.to, folder))
                 if source in paths or to is not None:
                     edits.append(Edit(last[event["stream"]], done.seq, step._replace(path=source, to=to)))
-                    calls[done.seq] = Call(done.seq, ts, event["session"], event["name"])
+                    calls[done.seq] = Call(done.seq, ts, session, event["name"])
     return edits, calls
 
 
 def _events(
-    socket: Path | None, sessions: list[str], kinds: tuple[str, ...], tools: tuple[str, ...] | None
-) -> Iterator[dict[str, Any]]:
+    socket: Path | None, sessions: list[dict[str, Any]], kinds: tuple[str, ...], tools: tuple[str, ...] | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the events of sessions, each with the present id of its session. `sessions`: their rows."""
     import orjson
 
     from tooltap.daemon.client.blocking import BlockingSubscription
     from tooltap.protocol.filters import Filter
     from tooltap.protocol.frames import Gap, Subscribe
 
-    wanted = Filter(session=tuple(sessions), kind=kinds, tool=tools)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    """Id under which events are stored -> the sessions that may have some of them."""
+    for row in sessions:
+        for earlier in row.get("aliases", {}):
+            rows.setdefault(earlier, []).append(row)
+    for row in sessions:  # what another session had as its id before is that one's
+        rows.setdefault(row["session"], []).append(row)
+    wanted = Filter(session=tuple(row["session"] for row in sessions), kind=kinds, tool=tools)
     frame = Subscribe(after="start", filter=wanted, follow=False)
     with daemon_errors(), closing(BlockingSubscription(socket, frame, reconnect=False)) as subscription:
         for item in subscription:
             if isinstance(item, bytes):
-                yield orjson.loads(item)
+                event = orjson.loads(item)
+                for row in rows.get(event["session"], ()):
+                    if is_of(row, event["session"], event["seq"]):
+                        yield row["session"], event
+                        break
             elif isinstance(item, Gap) and tools:
                 warn(f"events {item.from_} to {item.to} are gone")

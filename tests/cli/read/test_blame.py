@@ -18,11 +18,13 @@ import pytest
 from tests.attacks.masked import FAKES
 from tests.cli.command import here, sentence
 from tests.cli.hostile.runs import on_a_terminal
+from tests.daemon import events
 from tests.daemon.running import Running, running
 from tests.normalizers.changes.test_recordings import APP, UTIL
 from tests.normalizers.reading import FIXTURES
 from tooltap.cli.read import edits
 from tooltap.daemon.sessions.row import MAX_FILES
+from tooltap.protocol.events import SessionEvent, ToolResult
 
 EDIT = FIXTURES / "claude-stream/claude-code-2.1.330/edit.jsonl"
 """Edits a line of `src/app.py`, on 21 November 2026 at 20:37 UTC."""
@@ -132,6 +134,28 @@ def test_two_sessions_share_a_file_that_was_moved_and_count_by_when_they_happene
     file = put(place, "src/maths.py", f"{MATHS}\n\nadd(1, 2)\n")
 
     assert sessions(place, file) == ["wrote-it", "01a1ffd9", "used-it", "used-it", "used-it"]
+
+
+def test_lines_from_before_the_id_of_a_session_was_known_are_its_own(place: Place) -> None:
+    """Two sessions of one stream have the same id until theirs are known."""
+    for base, name in enumerate(("known-first", "known-second")):
+        given = {"file_path": str(place.root / f"{name}.py"), "content": f"{name} = 1\n"}
+        early: dict[str, Any] = {"stream": "late", "line": base + 1, "session": "early"}
+        done: dict[str, Any] = {"output": {"type": "create"}, "status": "completed", "is_error": False}
+        known: dict[str, Any] = {"stream": "late", "line": base + 1, "session": name}
+        place.daemon.commit(
+            events.commit(
+                events.call(name, name="Write", input=given, index=0, **early),
+                events.event(ToolResult, call_id=name, name="Write", index=1, **done, **early),
+                events.event(SessionEvent, state="updated", alias="early", index=2, **known),
+                base=base,
+                stream="late",
+            )
+        )
+
+    for name in ("known-first", "known-second"):
+        [line] = blame(place, put(place, f"{name}.py", f"{name} = 1\n"))
+        assert (line.get("session"), line.get("name")) == (name, "Write")
 
 
 def test_lines_that_a_person_or_a_formatter_changed_are_unknown(place: Place) -> None:
