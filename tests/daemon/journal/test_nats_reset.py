@@ -419,6 +419,46 @@ def test_clients_of_a_daemon_whose_store_is_wiped(tmp_path: Path) -> None:
                 pass
 
 
+@pytest.mark.parametrize("change", ["restored", "truncated"])
+def test_clients_of_a_daemon_whose_store_has_less(tmp_path: Path, change: str) -> None:
+    """The publisher resumes where it is told to; then each of its lines is there once."""
+    (tmp_path / "nats").mkdir()
+    lines = [b'{"line":"%d %b"}\n' % (number, b"x" * 500) for number in range(50)]
+    with NatsServer(tmp_path / "nats") as server, running(tmp_path, journal=server.url) as daemon:
+        with daemon.connect() as publisher:
+            assert publish_after(publisher, lines[:20]) == 0
+        back_up(server, tmp_path / "backup")
+        with daemon.connect() as publisher:
+            assert publish_after(publisher, lines) == 20
+        was = daemon.daemon.journal.id
+        subscriber = daemon.subscribe(after="now")
+        subscriber.until("live")
+        if change == "restored":
+            restore(server, tmp_path / "backup")
+        else:
+            truncate(server)
+
+        again = subscriber.until("gap")
+        assert again[-2]["journal"] not in (was, "")
+        assert again[-1]["reason"] == "reset"
+        with daemon.connect() as publisher:
+            resumed = publish_after(publisher, lines)
+        assert resumed == 20 if change == "restored" else 0 < resumed < 50
+        found = daemon.subscribe(after="start", follow=False).rest()
+        assert [one["line"] for one in found if one.get("kind") == "unparsed"] == list(range(1, 51))
+
+
+def publish_after(wire: Wire, lines: list[bytes]) -> int:
+    """Publish the lines that the daemon does not have, a commit for each. Returns how many it has had."""
+    wire.send("ingest", stream="s", framing="tapped", dialect="acp", provider="p")
+    stored: int = wire.until("ingesting")[-1]["lines"]
+    for number, line in enumerate(lines[stored:], stored + 1):
+        wire.write(line)
+        while wire.until("ack")[-1]["lines"] < number:
+            pass
+    return stored
+
+
 async def test_forgotten_chain_is_found_again(nats_place: NatsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     """More streams than there are chains in memory: each continues all the same."""
     monkeypatch.setattr("tooltap.daemon.journal.nats.commits.CHAINS_IN_MEMORY", 2)
