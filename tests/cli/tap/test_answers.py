@@ -479,6 +479,20 @@ def test_proxy_that_is_killed_leaves_no_whole_line(daemon: Running, tmp_path: Pa
     assert tapped(daemon)[0]["state"] != "ended"
 
 
+@pytest.mark.parametrize("name", ["proxy", "run"])
+def test_without_the_option_the_agent_gets_nothing_that_its_client_has_not_written(
+    name: str, daemon: Running, tmp_path: Path
+) -> None:
+    got = tmp_path / "got"
+    agent = [sys.executable, "-c", AGENT, str(got)]
+    with start(name, "--socket", daemon.path, "--dialect", "acp", "--", *agent) as tap:
+        one = Session(tap, got, daemon.connect)
+        refused = one.give(OURS, **FIRST)()
+        one.hear("after")
+        assert one.end() == one.said
+    assert refused == f"the publisher of stream '{one.stream}' sends nothing to its agent"
+
+
 def test_run_takes_answers_where_the_agent_reads_a_pipe(daemon: Running, tmp_path: Path) -> None:
     with session(daemon, tmp_path, name="run") as one:
         assert one.give(OURS, **FIRST)() is None
