@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -14,6 +15,7 @@ from tests.cli.tap.spooling import Place, until
 from tests.cli.tap.test_attach import events_of, pieces, stop
 from tests.cli.tap.test_gateway_tap import normalized, same
 from tests.daemon.running import Running
+from tests.daemon.taps.test_gateway_once import REQUEST, RESPONSE
 from tests.http_server import HttpServer, Request, Response
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -79,6 +81,28 @@ def test_whole_answer_is_tapped_and_names_client_and_session(daemon: Running) ->
     events = events_of(daemon)
     assert messages(events) == [("user", "Hi."), ("assistant", "Hello.")]
     assert {(event["provider"], event["session"]) for event in events} == {("claude", SESSION)}
+
+
+OPENCODE = {**ask("Hi."), "prompt_cache_key": "ses_5f0a6b7d8ffe2GhJ"}
+CODEX = {**REQUEST, "client_metadata": {"session_id": SESSION}, "prompt_cache_key": "another"}
+
+
+@pytest.mark.parametrize(
+    ("path", "request_body", "answer", "session"),
+    [
+        ("/v1/chat/completions", OPENCODE, completion("Hello."), "ses_5f0a6b7d8ffe2GhJ"),
+        ("/v1/responses", CODEX, json.dumps(RESPONSE).encode(), SESSION),
+    ],
+    ids=["opencode", "codex"],
+)
+def test_session_is_that_of_the_request(
+    path: str, request_body: dict[str, Any], answer: bytes, session: str, daemon: Running
+) -> None:
+    with HttpServer(answers(answer)) as server, gateway(server.url, daemon.path) as (child, client):
+        client.post(path, json=request_body)
+        stop(child)
+
+    assert {event["session"] for event in events_of(daemon)} == {session}
 
 
 @pytest.mark.parametrize("header", ["X-OpenCode-Session", "X-Session-Affinity"])
