@@ -116,7 +116,9 @@ fixtures: .venv/.runtime
 
 # Record the packaged baselines: make baselines CAPTURES='<folder> …', each with a folder for each agent, which contains
 # recordings and a meta.json with the agent's version. What several of them have of one agent and version is recorded
-# together.
+# together. Dialects of which they have nothing are recorded from the fixtures, whose folders state the versions.
+BASELINED = aider-history cline-session continue-session droid-session droid-stream hermes-db kimi-session \
+	opencode-db otlp qwen-chat vibe-session
 baselines: .venv/.runtime
 	rm -rf traces/static/baselines
 	version() { $(BIN)/python -c 'import json, sys; print(json.load(open(sys.argv[1]))["version"])' "$$1/meta.json"; }; \
@@ -127,6 +129,10 @@ baselines: .venv/.runtime
 			$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" $$same || exit 1; \
 		done; \
 	done
+	for folder in $(filter-out %-written,$(wildcard $(BASELINED:%=tests/fixtures/%/*))); do \
+		$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$${folder##*-}" $$folder || exit 1; \
+	done
+	$(BIN)/tooltap baseline record --out traces/static/baselines tests/fixtures/claude-sdk  # states Claude Code's version
 
 # Write the types of lines that released builds contain and tooltap does not read, from packages of the npm registry:
 # 300 MB.

@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import here
+from tests.dialects import recorded as recorded_dialects
+from tests.docs.pages import DOCS
 from tests.traces.drift.altering import FIXTURES, altered, rename, replaced
 from tooltap.traces.drift.baselines import PACKAGED, Baseline, BaselineError, load
 
 CODEX = FIXTURES / "codex-exec" / "codex-0.169"
 SHELL = CODEX / "shell-fails.jsonl"
-BYTES = 400_000
+BYTES = 450_000
 """Maximum size of all packaged baselines."""
+PROTOCOLS = frozenset({"ag-ui", "ai-sdk-ui", "anthropic-messages", "gemini-api", "openai-chat", "openai-responses"})
+"""Dialects that any program speaks, so that what one sends is not expected of another."""
+PAGE = DOCS / "how-to" / "drift.md"
 
 
 @pytest.fixture
@@ -150,3 +155,10 @@ def test_packaged_baselines_are_normalized_and_small() -> None:
         baseline = Baseline.read(path.read_bytes(), path.name)
         assert baseline.write() == path.read_bytes()
         assert PACKAGED / baseline.place == path
+
+
+def test_every_recorded_dialect_has_a_baseline_unless_any_program_speaks_it() -> None:
+    baselined = {baseline.agent.dialect for baseline in load(PACKAGED)}
+
+    assert baselined == recorded_dialects() - PROTOCOLS
+    assert [name for name in sorted(PROTOCOLS) if f"`{name}`" not in PAGE.read_text()] == []
