@@ -35,7 +35,7 @@ from tooltap.daemon.search.query import Tally, Wanted, expression_of, phrases_of
 from tooltap.daemon.search.search import Answer, FoundCall, Search, UnavailableError
 from tooltap.daemon.sessions.listing import NAMED, RUNNING, SessionFilter, SessionPlace, place_of
 from tooltap.daemon.sessions.resuming import fork_of, resume_of
-from tooltap.daemon.sessions.stored import SessionEvents
+from tooltap.daemon.sessions.stored import SessionEvents, present_id, present_ids
 from tooltap.daemon.sessions.usage import zone_of
 from tooltap.daemon.sessions.waiting import find_waiting
 from tooltap.daemon.show.bodies import milliseconds_of
@@ -173,7 +173,22 @@ class Requests:
             raise FrameError("too-large", f"store: {error}", request_id=request.id, fatal=True) from None
         return Reply(id=request.id, ok=True, result={"outputId": output_id})
 
+    async def _by_present_ids(self, request: Request) -> None:
+        """Let a request that asks by earlier ids of sessions ask by the present ones."""
+        match request:
+            case (
+                SearchRequest(session=tuple(names))
+                | EndedCallsRequest(session=tuple(names))
+                | UsageRequest(session=tuple(names))
+                | ChangedFilesRequest(session=tuple(names))
+                | WaitingRequest(session=tuple(names))
+            ):
+                request.session = await present_ids(self._journal, names)
+            case CallsRequest(session=str(name)) | SendRequest(session=str(name)) | InterruptRequest(session=str(name)):
+                request.session = await present_id(self._journal, name)
+
     async def _result(self, request: Request) -> Any:
+        await self._by_present_ids(request)
         match request:
             case SessionsRequest():
                 return await self._sessions(request)

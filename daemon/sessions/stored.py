@@ -48,6 +48,12 @@ class SessionEvents:
         """Return the ids that the sessions have now, under which their further events are stored."""
         return list({row["session"]: None for its in self._rows.values() for row in its})
 
+    def sessions_of(self, name: str) -> list[str]:
+        """Return the present ids of the sessions that have or had this id; of those that had it only if none has."""
+        its = self._rows[name]
+        known = [row["session"] for row in its if "lastSeq" in row]
+        return [name] if name in known or not known else known
+
     @property
     def last_earlier(self) -> int:
         """Return the `seq` up to which events may be stored under earlier ids; 0 if no session has had any."""
@@ -92,10 +98,16 @@ class SessionEvents:
         return [one for one in found if is_own(one.head.session, one.seq)]
 
 
+async def present_ids(journal: Journal, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of the sessions that have one of these ids, or, for one that none has, of those that had it
+    earlier, the newest first. An id that is not known stays. Raises `JournalError`."""
+    stored = await SessionEvents.of(journal, names)
+    found: dict[str, None] = {}
+    for name in names:
+        found |= dict.fromkeys(stored.sessions_of(name))
+    return tuple(found)
+
+
 async def present_id(journal: Journal, name: str) -> str:
-    """Return the id of the session that has this id, or else of the newest one that had it earlier; `name` if there is
-    none. Raises `JournalError`."""
-    if not await journal.sessions(limit=1, wanted=SessionFilter(session=(name,))):
-        for row in await journal.sessions(limit=1, wanted=SessionFilter(earlier_id=(name,))):
-            return str(row["session"])
-    return name
+    """Return the first of `present_ids`. Raises `JournalError`."""
+    return (await present_ids(journal, (name,)))[0]

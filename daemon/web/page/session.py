@@ -36,7 +36,7 @@ from tooltap.daemon.sessions.listing import (
     status_of,
 )
 from tooltap.daemon.sessions.resuming import in_shell, resume_of
-from tooltap.daemon.sessions.stored import SessionEvents
+from tooltap.daemon.sessions.stored import SessionEvents, present_id
 from tooltap.daemon.show.blocks import LEVELS, Level
 from tooltap.daemon.show.minimap import KINDS, SessionHistory, drawn
 from tooltap.daemon.show.skins.html import RowHtml, Rows, card_html
@@ -201,6 +201,9 @@ class _Page:
     async def session(self, request: Request) -> Response:
         name = request.path_params["session"]
         query = parse_query(request.scope["query_string"], PageQuery, session=[name])
+        present = await present_id(self._services.journal, name)
+        if present != name:
+            return RedirectResponse(msgspec.structs.replace(query, session=(present,)).page_url(), 303)
         if not await self._is_known(name):
             near = await near_sessions(self._services.journal, name)
             values = {"session": name, "near": near, "name_of": name_of, "preferences": preferences_of(request)}

@@ -34,7 +34,7 @@ from tooltap.daemon.export.source import (
 from tooltap.daemon.formats import counted
 from tooltap.daemon.journal.interface import Journal, JournalError
 from tooltap.daemon.sessions.listing import name_of
-from tooltap.daemon.sessions.stored import SessionEvents
+from tooltap.daemon.sessions.stored import SessionEvents, present_id
 from tooltap.daemon.show.timeline import TurnOfSession, Turns
 from tooltap.daemon.taps.stream_ids import stream_name
 from tooltap.daemon.web.http.guard import SANDBOX
@@ -136,7 +136,8 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
         return Redaction(masks=query.redact == "yes", names=names)
 
     async def share(request: Request) -> Response:
-        session, query = request.path_params["session"], query_of(request, ShareQuery)
+        session = await present_id(journal, request.path_params["session"])
+        query = query_of(request, ShareQuery)
         title = name_of(await known_row_of(journal, session))
         turns = await _turns_of(journal, session)
         links = [(form, name, logins.signed_url(export_url(session, form, query))) for form, _, name in FORMS]
@@ -154,7 +155,8 @@ def routes(services: Services, logins: Logins) -> list[BaseRoute]:
 
     def file(form: Form) -> Endpoint:
         async def answer(request: Request) -> Response:
-            session, query = request.path_params["session"], query_of(request, ShareQuery)
+            session = await present_id(journal, request.path_params["session"])
+            query = query_of(request, ShareQuery)
             title = name_of(await known_row_of(journal, session))
             has_turns = query.from_turn is not None or query.to_turn is not None
             part = _within(await _turns_of(journal, session) if has_turns else [], query)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from tooltap.daemon.sessions.listing import name_of
+from tooltap.daemon.sessions.stored import present_id
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, known_row_of, preferences_of, query_of
@@ -82,7 +83,7 @@ class _Tabs:
     def endpoint(self, name: TabName) -> Endpoint:
         async def answered(request: Request) -> Response:
             query = query_of(request, TabQuery)
-            row = await known_row_of(self._journal, request.path_params["session"])
+            row = await known_row_of(self._journal, await present_id(self._journal, request.path_params["session"]))
             version = f"{row['lastSeq']}.{row['state']}.{row.get('status')}"
             if query.fragment and query.known == version:
                 return Response(status_code=204)
