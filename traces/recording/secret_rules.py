@@ -104,12 +104,16 @@ NAMES: tuple[bytes, ...] = (
 )
 """Literals in lower case, one of which the name of a secret value contains."""
 
-_PREFIX = rb"(?:(?i:[bruft]|[bft]r|r[bft])|[LUNEcs]|u8|raw|[bc]?r?#{1,3}|@\$?|\$@?|\[\]byte\()"
+_PREFIX = (
+    rb"(?:(?i:[bruft]|[bft]r|r[bft])|[LUNEcs]|u8|raw|[bc]?r?#{1,3}|@\$?|\$@?|\[\]byte\("
+    rb"|(?:[a-z_]{1,20}+(?:\.|::))?+(?:Secret(?:Str|Bytes|String)(?:::(?:new|from))?+|Secret::new)\((?:String::from\()?+[bru]?+"
+    rb"|(?:std::)?+string\(|String::from\()"
+)
 """What languages write before the quote of a string: for bytes in Python, Rust and Go, for raw, formatted and wide
-strings, …"""
+strings, and types whose constructor takes the text itself."""
 _REST = re.compile(rb"([A-Za-z0-9_.-]{0,40}+)(?:[ ](?i:key|token|phrase))?")
 _SIGN = re.compile(
-    rb"(?P<quote>\\*[\"'`])?\]?[ \t]{0,32}"
+    rb"(?P<quote>\\*[\"'`])?\]?[ \t]{0,32}(?:(?:string|\[\]byte)[ \t]{1,8}(?==[ ]))?+"
     rb"(?P<sign>:=|=>|={1,3}|:|,(?=[ ]{0,2}" + _PREFIX + rb"?\\*[\"'])|>|(?<=[A-Za-z0-9])(?=[ ]))[ \t]{0,32}"
 )
 _TYPE = re.compile(
@@ -123,7 +127,7 @@ _OPENING = re.compile(
     rb"(?:(?P=depth)(?P=mark)(?P=depth)(?P=mark))?)"
 )
 """The beginning of a string: with one quote, or with three, each after as many backslashes."""
-_FORMATTED = re.compile(rb"[fFtTs$]")
+_FORMATTED = re.compile(rb"[fFtTs$][^(]*+\Z")
 _FILLED = re.compile(rb"[^{}]*+\{[^{}]+\}")
 """Matches the text of a formatted string, if an expression stands in it."""
 _BARE = re.compile(rb"[^\s\"'`\\,;&<>(){}\[\]|=]{4,4096}={0,3}")

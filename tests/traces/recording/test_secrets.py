@@ -174,6 +174,13 @@ def test_harmless_text_is_not_masked(harmless: str) -> None:
         'password = f"{user}-7a"; let secret = $"a7-{user}"',
         "password: don't use 1 of these, it's bad",
         "password: str, name: str = 'x1y2z3'",
+        # constructors of what is not the text, and types without a value
+        'password = SecretStr(os.environ["DB_PASS1"]); secret = Secret("vault-7")',
+        'password = getpass("Password 1: "), secret = config("SECRET_7")',
+        "def login(password: SecretStr, name='x1y2z3')",
+        'Password string `json:"password1"`',
+        'func login(user, password string) (string, error) { return "x1y2z3", nil }',
+        'var user, password string; host := "db7.example"',
     ],
 )
 def test_names_beside_the_name_of_a_secret_are_not_masked(harmless: str) -> None:
@@ -252,6 +259,22 @@ def test_of_values_in_a_row_the_secret_one_is_masked(text: str) -> None:
         'const password: string = "«runner7»";',
         'val password = s"«runner7»"',
         "PASSWORD=$'«runner7»'",
+        # in the constructor of a type that holds the text itself
+        'password = SecretStr("«runner7»")',
+        'Settings(api_key=pydantic.SecretStr("«f3a9c2e17b40d85e»"), debug=True)',
+        'password: SecretBytes = SecretBytes(b"«runner7»")',
+        '{"password": SecretStr("«runner7»")}',
+        'user, password = "road", SecretStr("«runner7»")',
+        'let password = SecretString::new("«runner7»".into());',
+        'let password = Secret::new(String::from("«runner7»"));',
+        'password := string("«runner7»")',
+        'auto password = std::string("«runner7»");',
+        # behind a type, in Go
+        'var password string = "«runner7»"',
+        'var user, password string = "road", "«runner7»"',
+        'var password, user string = "«runner7»", "road"',
+        'const apiKey string = "«f3a9c2e17b40d85e»"',
+        'var secret []byte = []byte("«runner7»")',
     ],
 )
 def test_strings_are_masked_as_each_language_writes_them(text: str) -> None:
@@ -282,6 +305,7 @@ def test_it_is_fast() -> None:
     "piece",
     [b"-----BEGIN PRIVATE KEY-----", b"sk-", b"://a:b", b"A_TOKEN=", b"Bearer ", b"eyJ.", b"password=\"", b"curl -u ",
      b"password=\\", b'a, password, b = "x', b"(a, password) = (b'", b"password: a[",
+     b"password = SecretStr(", b"password string = ",
      b"Cookie: a=", b"machine a login b ", b"github key ", b"mysql -"],
 )  # fmt: skip
 def test_masking_is_linear(piece: bytes) -> None:
