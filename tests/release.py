@@ -2,7 +2,8 @@
 
 The sdist and the wheel are built twice, from two copies of the sources, and must have the same bytes.
 The wheel is installed with every Python that is here and supported, each with the oldest and the newest packages that
-it allows, and runs without the sources. Beside it lie its bill of materials (CycloneDX), of the newest packages, and
+it allows, with all extras and with none, and runs without the sources: a daemon follows and serves, gets a recording,
+and stops. Beside it lie its bill of materials (CycloneDX), of the newest packages, and
 the formula with which Homebrew installs this sdist.
 """
 
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zipfile import ZipFile
 
 ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"
@@ -46,6 +48,8 @@ def main() -> None:
             if one.read_bytes() != other.read_bytes():
                 sys.exit(f"{one.name} has other bytes when it is built in another folder")
     print(f"{sdist.name} and {wheel.name}: the same bytes when they are built in another folder", flush=True)
+    if lacking := without_licence(sdist, wheel):
+        sys.exit(f"not in the package: {', '.join(lacking)}")
     path = DIST / FORMULA.name
     path.write_text(formula(sdist))
     print(f"{path.name}: the formula for Homebrew, which is valid once {sdist.name} is on PyPI", flush=True)
@@ -53,9 +57,13 @@ def main() -> None:
     for version, python in here.items():
         for age, resolution in RESOLUTIONS.items():
             environment = BUILD / f"python-{version}-{age}"
-            install(wheel, python, environment, resolution)
+            install(f"{wheel}[{','.join(EXTRAS)}]", python, environment, resolution)
             try_out(environment)
             print(f"Python {version} with the {age} packages: works", flush=True)
+        bare = BUILD / f"python-{version}-bare"
+        install(str(wheel), python, bare, RESOLUTIONS["newest"])
+        try_out(bare)
+        print(f"Python {version} without extras: works", flush=True)
     newest = BUILD / f"python-{list(here)[-1]}-newest"
     check_types(newest)
     print(f"{bill_of_materials(newest).name}: the bill of materials")
@@ -99,6 +107,16 @@ def without_times(data: bytes, epoch: int) -> bytes:
     return packed.getvalue()
 
 
+def without_licence(sdist: Path, wheel: Path) -> list[str]:
+    """Return the files of the licence that the sdist or the wheel does not have."""
+    folder = sdist.name.removesuffix(".tar.gz")
+    with tarfile.open(sdist) as source, ZipFile(wheel) as built:
+        names = {*source.getnames(), *built.namelist()}
+    licence = PROJECT["license-files"]
+    needed = [path for name in licence for path in (f"{folder}/{name}", f"{folder}.dist-info/licenses/{name}")]
+    return [path for path in needed if path not in names]
+
+
 def formula(sdist: Path) -> str:
     """Return the formula for Homebrew that installs an sdist, named `tooltap-VERSION.tar.gz`."""
     version = sdist.name.removeprefix(f"{PROJECT['name']}-").removesuffix(".tar.gz")
@@ -119,28 +137,41 @@ def pythons() -> Iterator[tuple[str, str]]:
                 break
 
 
-def install(wheel: Path, python: str, environment: Path, resolution: str) -> None:
-    """Install the wheel with all extras into a new environment. The oldest release of a package is the oldest that is
-    allowed and has a wheel."""
+def install(wanted: str, python: str, environment: Path, resolution: str) -> None:
+    """Install the wheel, with extras or without, into a new environment. The oldest release of a package is the oldest
+    that is allowed and has a wheel."""
     _run(_uv(), "venv", "--quiet", "--python", python, str(environment))
     options = ["--only-binary", ":all:"]
     for name in PURE:
         options += ["--no-binary", name]
     target = ["--python", str(environment / "bin" / "python")]
-    wanted = f"{wheel}[{','.join(EXTRAS)}]"
     _run(_uv(), "pip", "install", "--quiet", "--resolution", resolution, *options, *target, wanted)
 
 
 def try_out(environment: Path) -> None:
-    """Run commands of an installed wheel where the sources cannot be found."""
+    """Run commands of an installed wheel where the sources cannot be found, and a daemon with a home of its own: it
+    serves the page, stores a recording, and stops."""
     for path in INSTALLED:
         if not (environment / path).is_file():
             sys.exit(f"the wheel does not install {path}")
     tooltap = str(environment / "bin" / "tooltap")
-    with TemporaryDirectory() as folder:
-        recording = ROOT / "cli" / "static" / "demo" / "claude-code.jsonl"
-        for arguments in (["--version"], ["normalize", "--stats", str(recording)], ["demo"]):
-            _run(tooltap, *arguments, cwd=Path(folder))
+    recording = str(ROOT / "cli" / "static" / "demo" / "claude-code.jsonl")
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for arguments in (["--version"], ["normalize", "--stats", recording], ["demo"]):
+            _run(tooltap, *arguments, cwd=folder)
+        home = {**os.environ, "HOME": name, "TOOLTAP_SOCKET": f"{name}/t.sock"}
+        home |= {"XDG_CONFIG_HOME": f"{name}/config", "XDG_DATA_HOME": f"{name}/data"}
+        command, quiet = [tooltap, "up", "--no-open"], subprocess.DEVNULL
+        with subprocess.Popen(command, cwd=folder, env=home, stdout=quiet, stderr=quiet) as daemon:
+            try:
+                _run(tooltap, "stats", "--wait", "60", cwd=folder, env=home)
+                for arguments in (["ingest", recording], ["show", "last"], ["doctor"]):
+                    _run(tooltap, *arguments, cwd=folder, env=home)
+            finally:
+                daemon.terminate()
+        if daemon.returncode:
+            sys.exit(f"the daemon exited with {daemon.returncode}")
 
 
 def check_types(environment: Path) -> None:

@@ -14,6 +14,7 @@ from importlib import import_module
 from io import BytesIO
 from itertools import product
 from pathlib import Path
+from zipfile import ZipFile
 
 import click
 import pytest
@@ -22,7 +23,7 @@ from packaging.requirements import Requirement
 from tests import manual
 from tests.npm_package import expected_files, problems_of
 from tests.npm_package import main as pack
-from tests.release import FORMULA, formula, without_times
+from tests.release import FORMULA, formula, without_licence, without_times
 from tests.test_layout import FOLDERS, ROOT
 from tooltap import __version__
 from tooltap.cli.main import main
@@ -249,6 +250,17 @@ def test_sdist_has_the_same_bytes_whenever_it_is_built() -> None:
     assert without_times(first, 7) == without_times(second, 7)
     with tarfile.open(fileobj=BytesIO(without_times(first, 7))) as archive:
         assert [(one.name, one.mtime, one.uname) for one in archive] == [("a", 7, ""), ("b", 7, "")]
+
+
+def test_package_without_its_licence_is_noticed(tmp_path: Path) -> None:
+    sdist, wheel = tmp_path / "tooltap-1.2.3.tar.gz", tmp_path / "tooltap-1.2.3-py3-none-any.whl"
+    with tarfile.open(sdist, "w:gz") as source:
+        for name in ("LICENSE", "docs/NOTICE"):
+            source.addfile(tarfile.TarInfo(f"tooltap-1.2.3/{name}"), BytesIO())
+    with ZipFile(wheel, "w") as built:
+        built.writestr("tooltap-1.2.3.dist-info/licenses/docs/NOTICE", "")
+
+    assert without_licence(sdist, wheel) == ["tooltap-1.2.3.dist-info/licenses/LICENSE"]
 
 
 def test_every_command_is_a_module() -> None:
