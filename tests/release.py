@@ -64,6 +64,8 @@ def main() -> None:
         install(str(wheel), python, bare, RESOLUTIONS["newest"])
         try_out(bare)
         print(f"Python {version} without extras: works", flush=True)
+    _run(_uv(), "tool", "run", "--from", str(wheel), "tooltap", "demo")
+    print("uvx --from the wheel: works", flush=True)
     newest = BUILD / f"python-{list(here)[-1]}-newest"
     check_types(newest)
     print(f"{bill_of_materials(newest).name}: the bill of materials")
