@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import anyio
 import anyio.to_thread
 import msgspec
+from anyio.lowlevel import checkpoint
 
 from tooltap import __version__
 from tooltap.daemon.export.otlp import SessionSpans, Span, attribute_list, scope
@@ -46,8 +47,11 @@ KINDS = ("session", "turn", "message", "reasoning", "tool-call", "tool-update", 
 """Events of which spans are made."""
 LOOK_PERIOD = 1.0
 """Seconds between two looks at the journal."""
-SHARE = 0.25
-"""Part of the time for which it works while it catches up."""
+SHARE = 0.5
+"""Part of the time for which it works while it catches up. What counts is the processor's time that the daemon takes
+meanwhile, ingest included: neither waiting for the collector nor for other programs is work."""
+SLICE = 32
+"""Events that are taken in before others have their turn."""
 READ = 262_144
 """Bytes of events that are read at a time."""
 MOST_SESSIONS = 64
@@ -60,8 +64,9 @@ MOST_SPANS = 500
 """Spans in a request."""
 NOTED_EVERY = 10_000
 """Events without a span after which the cursor is stored."""
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds before a request is sent again; they double each time, unless the collector says how long."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 60.0
+"""Seconds before a request is sent again; they double each time, unless the collector says how long. The first one is
+short, because nothing else is sent meanwhile: a collector that refuses a request now and then is no reason to lag."""
 DELETED = "events were deleted before their spans were sent"
 IN_NO_SPAN = "an event is in no span"
 PROTOBUF = "application/x-protobuf"
@@ -172,10 +177,10 @@ class Sender:
         """After an error, events are read again, so what is known of their sessions is, too."""
         while True:
             try:
-                began = time.monotonic()
+                began = time.process_time()
                 pause = LOOK_PERIOD
                 if await self._step():
-                    pause = min(LOOK_PERIOD, (time.monotonic() - began) * (1 / SHARE - 1))
+                    pause = min(LOOK_PERIOD, (time.process_time() - began) * (1 / SHARE - 1))
             except JournalError as error:
                 self._sessions.clear()
                 self._report(f"the journal cannot be read: {error}")
@@ -199,7 +204,9 @@ class Sender:
         events, reached = await self._journal.read(self._cursor, wanted, up_to=latest, max_bytes=READ)
         self._note_deleted()
         groups: OrderedDict[str, tuple[SessionSpans, list[Span]]] = OrderedDict()
-        for event in await anyio.to_thread.run_sync(_decoded, events):
+        for number, event in enumerate(await anyio.to_thread.run_sync(_decoded, events), 1):
+            if number % SLICE == 0:
+                await checkpoint()
             spans = await self._session_of(event)
             if ended := _added(spans, event):
                 groups.setdefault(event.session, (spans, []))[1].extend(ended)

@@ -28,7 +28,7 @@ from tests.daemon.web.browsing import until
 from tooltap.daemon.config import load_config
 from tooltap.daemon.export.otlp_names import Name
 from tooltap.daemon.journal.sqlite.tables import add_functions, set_meta
-from tooltap.daemon.telemetry.sender import DELETED
+from tooltap.daemon.telemetry.sender import DELETED, FIRST_PAUSE
 from tooltap.normalizers.core.items import Produced
 from tooltap.protocol.events import SessionEvent, Turn, Usage
 
@@ -149,6 +149,19 @@ def test_busy_collector_gets_the_same_request_again(tmp_path: Path, headers: dic
         assert daemon.stats()["telemetry"]["refused"] == 0
     assert len({one.body for one in sent}) == 1
     assert len(sent) == 3
+
+
+@pytest.mark.timing
+def test_collector_that_refuses_now_and_then_does_not_make_it_lag(tmp_path: Path) -> None:
+    """Ten refusals, none of them twice in a row."""
+    settings = {"telemetry.most_spans": 10, "telemetry.first_pause": FIRST_PAUSE}
+    answers = [Answer(503), Answer()] * 10
+    with collecting(*answers) as (url, sent), sending(tmp_path, url, **settings) as daemon:
+        began = time.monotonic()
+        daemon.commit(commit(*(one for number in range(50) for one in turn(number))))
+        until(lambda: daemon.stats()["telemetry"]["sent"] == 100, "the last request")
+        assert time.monotonic() - began < 6
+        assert len(sent) == 20
 
 
 def test_collector_that_is_away_gets_everything_later(tmp_path: Path) -> None:
