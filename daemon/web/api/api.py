@@ -345,12 +345,12 @@ async def page_after(services: Services, frame: Subscribe, limit: int | None) ->
 async def page_before(journal: Journal, before: int, wanted: Filter, form: Form, limit: int | None) -> bytes:
     """Return the events before a `seq`, newest first. Raises `JournalError`."""
     page = _Page(journal, limit)
-    stored: Journal | SessionEvents = journal
+    source: Journal | SessionEvents = journal
     if wanted.session is not None:
-        stored = await SessionEvents.of(journal, wanted.session)
+        source = await SessionEvents.of(journal, wanted.session)
     while True:
         end = before - 1
-        found, before = await stored.read_back(before, wanted, limit=page.left)
+        found, before = await source.read_back(before, wanted, limit=page.left)
         times = CallTimes()
         for stored in found if form == "display" else ():
             if stored.head.kind == "tool-call":

@@ -18,7 +18,7 @@ from tooltap.protocol.events import PermissionRequest, SessionEvent, Usage
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A session that got its id late, and another one, which has the same."""
     early: dict[str, Any] = {"session": "early"}
-    asked = {"permission_id": "p", "type": "permission", "call_id": "2", "name": "Bash"}
+    asked: dict[str, Any] = {"permission_id": "p", "type": "permission", "call_id": "2", "name": "Bash"}
     known = event(SessionEvent, line=2, state="updated", alias="early", session="present")
     used = event(Usage, line=2, index=1, scope="session", input_tokens=7, session="present")
     with running(tmp_path_factory.mktemp("daemon")) as one:
