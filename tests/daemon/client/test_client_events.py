@@ -134,7 +134,8 @@ async def test_cursor_of_other_journal_is_a_gap(daemon: Running, take: Take) -> 
 
 async def test_expired_events_are_a_gap(daemon: Running, take: Take) -> None:
     daemon.commit(
-        commit(message("one"), message("two"), state="ended", updated=1), commit(message("three"), stream="t")
+        commit(message("one"), message("two"), state="ended", updated=1),
+        commit(message("three", "t", session="kept"), stream="t"),
     )
     stream = subscribe(after="start", follow=False)
     assert texts(await take(stream, 1)) == ["one"]

@@ -145,7 +145,7 @@ async def test_message_deleted_meanwhile_is_a_gap_backwards(nats_place: NatsPlac
 
 async def test_retention_of_another_daemon_is_known_backwards(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as journal, opened(nats_place) as other:
-        await journal.commit(commit(message("old"), state="ended", updated=1))
+        await journal.commit(commit(message("old", session="gone"), state="ended", updated=1))
         await journal.commit(commit(message("kept", "t"), stream="t"))
         await other.read_back(2**63 - 1, limit=9)
         await journal.expire(2)

@@ -278,7 +278,7 @@ async def test_purged_by_somebody_else(nats_place: NatsPlace, keep: int) -> None
 async def test_retention_and_limits_are_no_reset(nats_place: NatsPlace) -> None:
     async with opened(nats_place) as journal:
         was = journal.id
-        await journal.commit(commit(message("a"), state="ended", updated=1))
+        await journal.commit(commit(message("a", session="gone"), state="ended", updated=1))
         await journal.commit(commit(message("b", "t"), stream="t"))
         await journal._state.write()
         assert await journal.expire(10) == 1

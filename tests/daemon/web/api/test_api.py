@@ -137,7 +137,9 @@ def test_page_is_bounded_but_not_empty(tmp_path: Path) -> None:
     ],
 )
 def test_page_reports_gap(daemon: Running, browser: Browser, after: str, gap: dict[str, Any] | None) -> None:
-    daemon.commit(commit(*(message(f"old{n}", "o") for n in range(3)), stream="o", state="ended", updated=1))
+    daemon.commit(
+        commit(*(message(f"old{n}", "o", session="gone") for n in range(3)), stream="o", state="ended", updated=1)
+    )
     daemon.commit(commit(message("a"), message("b")))
     daemon.expire(2)
 
@@ -154,9 +156,9 @@ def expired(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ru
     if request.param == "nats":
         settings["journal"] = f"{request.getfixturevalue('nats_server').url}/{tmp_path.name}"
     with browsed(tmp_path, **settings) as (daemon, browser):
-        daemon.commit(commit(message("old"), stream="o", state="ended", updated=1, session="gone"))
+        daemon.commit(commit(message("old", "o", session="gone"), stream="o", state="ended", updated=1))
         daemon.commit(commit(message("a", "s"), stream="s"))
-        daemon.commit(commit(message("old", "p"), stream="p", state="ended", updated=1, session="gone"))
+        daemon.commit(commit(message("old", "p", session="gone"), stream="p", state="ended", updated=1))
         daemon.commit(commit(message("b", "s"), stream="s", base=1))
         seqs = [one["seq"] for one in browser.get("/api/events").json["events"]]
         daemon.expire(2)
@@ -187,7 +189,7 @@ def test_both_ways_name_what_retention_has_deleted(expired: tuple[Running, Brows
 
 def test_page_back_names_only_its_own_part(daemon: Running, browser: Browser) -> None:
     daemon.commit(commit(*(message(f"kept {number}") for number in range(3))))
-    daemon.commit(commit(message("old", "o"), stream="o", state="ended", updated=1))
+    daemon.commit(commit(message("old", "o", session="gone"), stream="o", state="ended", updated=1))
     daemon.commit(commit(message("new"), base=1))
     daemon.expire(2)
     pages = [browser.get(f"/api/events?before={before}&limit=1").json for before in ("now", 5, 3, 2)]

@@ -246,7 +246,7 @@ def test_expired_output_is_gone(tmp_path: Path, suffix: str) -> None:
         store(daemon.connect(), b"y" * 3_000)
         keep(daemon, BODY)
         piece = OutputChunk("o:1:o0", 0, b"x", "text/plain")
-        daemon.commit(commit(piece, message("m", "o"), stream="o", state="ended"))
+        daemon.commit(commit(piece, message("m", "o", session="gone"), stream="o", state="ended"))
         daemon.expire(wall_clock() + 1)
 
         for gone in (output_id, "o:1:o0"):

@@ -56,7 +56,9 @@ def test_last_event_id_overrides_after(daemon: Running, browser: Browser, last: 
 
 @pytest.mark.parametrize(("last", "reason"), [("99", "reset"), ("other:2", "reset"), ("1", "retention")])
 def test_missing_events_are_a_gap(daemon: Running, browser: Browser, last: str, reason: str) -> None:
-    daemon.commit(commit(*(message(f"old{n}", "o") for n in range(3)), stream="o", state="ended", updated=1))
+    daemon.commit(
+        commit(*(message(f"old{n}", "o", session="gone") for n in range(3)), stream="o", state="ended", updated=1)
+    )
     daemon.commit(commit(message("a")))
     daemon.expire(2)
     with browser.stream("/api/events", {"Last-Event-ID": last}) as stream:

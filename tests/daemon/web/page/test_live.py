@@ -280,7 +280,8 @@ def test_running_output_names_its_call(daemon: Running, browser: Browser) -> Non
 
 
 def test_gap_is_sent(daemon: Running, browser: Browser) -> None:
-    daemon.commit(commit(message("a"), message("b"), state="ended", updated=1), commit(message("c", "t"), stream="t"))
+    daemon.commit(commit(message("a"), message("b"), state="ended", updated=1))
+    daemon.commit(commit(message("c", "t", session="kept"), stream="t"))
     daemon.expire(before=1_000)
 
     with opened(browser, after="1") as stream:

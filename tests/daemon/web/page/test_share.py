@@ -8,6 +8,7 @@ from base64 import b64decode
 import pytest
 
 from tests.cli.command import here
+from tests.daemon.containment.test_retention import fail
 from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running
 from tests.daemon.web.browsing import Browser, Response
@@ -15,6 +16,7 @@ from tests.daemon.web.page.reading import Element, seqs, shown
 from tests.daemon.web.parsed import parse
 from tests.secrets.shapes import fakes
 from tooltap.daemon.export import source as journal_source
+from tooltap.daemon.journal.sqlite import retention
 from tooltap.normalizers.core.items import OutputChunk
 from tooltap.protocol.events import Message, OutputRef, SessionEvent, Turn
 
@@ -250,10 +252,15 @@ def test_nothing_that_is_cut_within_a_secret_gets_out(daemon: Running, browser: 
 
 
 @pytest.mark.parametrize("form", ["html", "md"])
-def test_file_says_what_retention_has_deleted(daemon: Running, browser: Browser, form: str) -> None:
+def test_file_says_what_retention_has_deleted(
+    daemon: Running, browser: Browser, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a session that could not be deleted as a whole."""
+    monkeypatch.setattr(retention, "STEP", 1)
+    fail(monkeypatch, "_shrink", lambda connection, stream, budget: stream == "s", TypeError("put in by the test"))
     daemon.commit(commit(message("old", "o"), stream="o", state="ended", updated=1))
     daemon.commit(commit(message("other", "t", session="session-2"), stream="t"))
-    daemon.commit(commit(message("kept"), message("kept, too")))
+    daemon.commit(commit(message("kept"), message("kept, too"), state="ended", updated=1))
     assert "not kept" not in download(browser, f"{SESSION}/export.{form}").body.decode()
     daemon.expire(2)
 
