@@ -6,7 +6,8 @@ Everything in the daemon that shows a session reads it here. What asks a daemon 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -65,25 +66,27 @@ class SessionEvents:
         self, after: int, wanted: Filter = ALL_EVENTS, *, up_to: int | None = None, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         """Raises `JournalError`."""
-        wanted, own = self._named(wanted), list[StoredEvent]()
-        while not own:
-            found, after = await self._journal.read(after, wanted, up_to=up_to, max_bytes=max_bytes)
-            own = self._own(found)
-            if not found:
-                break
-        return own, after
+        read = partial(self._journal.read, wanted=self._named(wanted), up_to=up_to, max_bytes=max_bytes)
+        return await self._until_own(read, after)
 
     async def read_back(
         self, before: int, wanted: Filter = ALL_EVENTS, *, limit: int, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         """Raises `JournalError`."""
-        wanted, own = self._named(wanted), list[StoredEvent]()
+        read = partial(self._journal.read_back, wanted=self._named(wanted), limit=limit, max_bytes=max_bytes)
+        return await self._until_own(read, before)
+
+    async def _until_own(
+        self, read: Callable[[int], Awaitable[tuple[list[StoredEvent], int]]], place: int
+    ) -> tuple[list[StoredEvent], int]:
+        """Read on from `place` until there are events of these sessions, or nothing is left."""
+        own = list[StoredEvent]()
         while not own:
-            found, before = await self._journal.read_back(before, wanted, limit=limit, max_bytes=max_bytes)
+            found, place = await read(place)
             own = self._own(found)
             if not found:
                 break
-        return own, before
+        return own, place
 
     def _named(self, wanted: Filter) -> Filter:
         return msgspec.structs.replace(wanted, session=self._names)

@@ -253,7 +253,7 @@ def test_start_has_no_gap(daemon: Running) -> None:
 
 def test_events_inside_a_gap_follow_it(daemon: Running) -> None:
     """A stream that has not ended retains its events, however old."""
-    daemon.commit(*texts(1, 2), *texts(1, 1, "t"))
+    daemon.commit(*texts(1, 2), commit(message("t 1", "t", session="kept"), stream="t"))
     daemon.commit(commit(message("s 3"), base=2))
     expire_everything(daemon, 3)
     wire = daemon.subscribe(after=1)

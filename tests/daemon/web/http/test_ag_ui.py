@@ -97,7 +97,8 @@ def test_client_may_begin_now(daemon: Running, browser: Browser) -> None:
 
 
 def test_missing_events_are_an_event(daemon: Running, browser: Browser) -> None:
-    daemon.commit(commit(*(message(f"old{n}", "o") for n in range(3)), stream="o", state="ended", updated=1))
+    old = [message(f"old{n}", "o", session="gone") for n in range(3)]
+    daemon.commit(commit(*old, stream="o", state="ended", updated=1))
     daemon.commit(commit(message("a")))
     daemon.expire(2)
     with browser.stream(HERE, {"Last-Event-ID": "1"}) as stream:
