@@ -75,6 +75,7 @@ from tooltap.daemon.ingest.unstored import Unstored
 from tooltap.daemon.ingest.worker import HugeLine, ReadLine
 from tooltap.daemon.journal.interface import (
     Commit,
+    DeletedError,
     Dispatch,
     Journal,
     JournalError,
@@ -590,11 +591,18 @@ class IngestConnection:
 
     async def commit_all(self) -> None:
         """Commit until nothing is left. `_busy` keeps this to one task at a time."""
+        has_forgotten = False
         try:
             while self._dirty and not self._abandoned and not self._is_offloaded:
                 if self._fault is None:
                     try:
                         await self._commit()
+                        continue
+                    except DeletedError:
+                        if has_forgotten:
+                            raise
+                        await self._forget_deleted()
+                        has_forgotten = True
                         continue
                     except Exception as error:
                         if is_final(error):

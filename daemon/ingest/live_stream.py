@@ -398,7 +398,7 @@ class LiveStream:
             self.last_line = None
         info.dialect = self.normalizer.dialect
         info.updated = now
-        info.forgotten = False
+        remembers, info.forgotten = not info.forgotten, False
         info.unsettled = info.state != "ended" and self.normalizer.is_unsettled
         self._observe(lambda watch: watch.account())
         if info.prompt is not None and not self.normalizer.needs_prompt:
@@ -410,7 +410,9 @@ class LiveStream:
         if self.masks:
             self._withhold_answers()
         outputs = self._outputs + self._views_added
-        commit = Commit(frozen, base_lines, _masked(outputs) if self.masks else outputs, self._tail, snapshot)
+        commit = Commit(
+            frozen, base_lines, _masked(outputs) if self.masks else outputs, self._tail, snapshot, remembers
+        )
         self._outputs, self._views_added, self._tail, self._has_more = [], [], [], False
         self.sessions = set()
         self._committed_state = info.state

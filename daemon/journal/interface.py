@@ -67,6 +67,10 @@ class StreamConflictError(Exception):
     """A commit does not start where the stored stream ends: another publisher has taken the stream over."""
 
 
+class DeletedError(StreamConflictError):
+    """What a commit continues was deleted since its stream was loaded."""
+
+
 class NotEndedError(Exception):
     """A session to be deleted is still being written; the message is one sentence for the user."""
 
@@ -337,6 +341,9 @@ class Commit(NamedTuple):
     snapshot: bytes | None = None
     """Replaces snapshot and tail. It covers the tail records of this commit. A commit that reopens an ended stream has
     one: what was stored may have been deleted since the stream was loaded."""
+    remembers: bool = False
+    """It is made by a parser that remembers what earlier lines said. If that was deleted, the journal raises
+    `DeletedError`; one on a server, only for a session file."""
 
 
 class Committed(NamedTuple):

@@ -19,6 +19,8 @@ from tests.daemon.journal.test_journal_damage import EVENTS, PAGE, STREAM, damag
 from tests.daemon.running import Running, Wire, running
 from tests.daemon.views.test_rewriter import wait_idle
 from tests.daemon.views.viewing import shell, viewing
+from tooltap.daemon.ingest.connection import IngestConnection
+from tooltap.daemon.ingest.live_stream import LiveStream
 from tooltap.daemon.system.clock import wall_clock
 from tooltap.normalizers.core.calls import Calls
 
@@ -311,6 +313,33 @@ def test_publisher_that_stays_stores_nothing_of_what_was_deleted(tmp_path: Path,
         texts = [one.get("code") or one["text"] for one in read(daemon) if "op" not in one]
 
     assert [one for one in seen if "op" not in one] == []
+    assert texts == ["parser-reset", "Hi"]
+    assert [table for table, row in rows_of(tmp_path / "journal.db") if "deleted" in row] == []
+
+
+def test_nothing_of_what_is_deleted_just_before_a_commit_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the ingest connection has asked whether it was deleted."""
+    usual, deleted = IngestConnection._join, list[int]()
+
+    async def join(self: IngestConnection, live: LiveStream) -> None:
+        await usual(self, live)
+        if live.has_ended and not deleted:
+            deleted.append(await self._journal.remove_session("named"))
+
+    monkeypatch.setattr(IngestConnection, "_join", join)
+    with running(tmp_path) as daemon:
+        wire, _ = ingest(daemon)
+        call = {"do": "call", "id": "deleted-call", "name": "Bash", "input": {"command": "deleted-command"}}
+        write(wire, {"do": "session", "id": "named"}, call)
+        end(wire)
+        wire, _ = ingest(daemon)
+        write(wire, SAY)
+        wire.until("ack")
+        texts = [one.get("code") or one["text"] for one in read(daemon) if "op" not in one]
+
+    assert deleted
     assert texts == ["parser-reset", "Hi"]
     assert [table for table, row in rows_of(tmp_path / "journal.db") if "deleted" in row] == []
 

@@ -33,11 +33,28 @@ _tail_decoder = msgspec.msgpack.Decoder(list[Input])
 _info_decoder = msgspec.json.Decoder(StreamInfo)
 _position_decoder = msgspec.json.Decoder(FilePosition)
 
+
+class _Forgotten(msgspec.Struct):
+    """Whether what the lines of a stream said was deleted, as its info has it."""
+
+    forgotten: bool = False
+
+
+_forgotten_decoder = msgspec.json.Decoder(_Forgotten)
+
 T = TypeVar("T")
 
 _STATES: tuple[StreamState, ...] = get_args(StreamState)
 _COLUMNS = "streams.stream, state, lines, updated, info, expired, followed, streams.checksum"
 _TYPES = (str, str, int, int, bytes, int, int, int)
+
+
+def is_forgotten(info: bytes) -> bool:
+    """Whether what the lines of a stream said was deleted since its last commit; False if its info is damaged."""
+    try:
+        return _forgotten_decoder.decode(info).forgotten
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return False
 
 
 class LoadedStream(NamedTuple):

@@ -46,6 +46,7 @@ from tooltap.daemon.journal.interface import (
     Commit,
     Committed,
     CorruptError,
+    DeletedError,
     JournalError,
     NotEndedError,
     StreamConflictError,
@@ -56,7 +57,7 @@ from tooltap.daemon.journal.sqlite.file import HighWater, HighWaterFile, OpenFil
 from tooltap.daemon.journal.sqlite.opening import OpenState, Tally, write_tally
 from tooltap.daemon.journal.sqlite.retention import DeletionStep, StuckError
 from tooltap.daemon.journal.sqlite.sessions import SqliteProjection, put_requests, with_repetitions
-from tooltap.daemon.journal.sqlite.streams import put_stream
+from tooltap.daemon.journal.sqlite.streams import is_forgotten, put_stream
 from tooltap.daemon.journal.sqlite.tables import (
     event_sum,
     label_id,
@@ -293,14 +294,16 @@ class Writer:
             except NotEndedError as error:
                 return Outcome(job.future, error=error)
         info = job.work.info
-        row = self._connection.execute("SELECT lines, expired FROM streams WHERE stream=?", (info.stream,)).fetchone()
-        stored, is_deleted = row or (0, False)
+        sql = "SELECT lines, expired, CASE state WHEN 'ended' THEN info END FROM streams WHERE stream=?"
+        stored, is_deleted, ended = self._connection.execute(sql, (info.stream,)).fetchone() or (0, False, None)
         if stored != job.work.base_lines:
             message = f"stream {info.stream} has {stored} lines, not {job.work.base_lines}"
             return Outcome(job.future, error=StreamConflictError(message))
         if is_deleted and info.followed and not info.expired:
             message = f"stream {info.stream} was deleted, and its file is to be read again"
             return Outcome(job.future, error=StreamConflictError(message))
+        if job.work.remembers and ended is not None and is_forgotten(ended):
+            return Outcome(job.future, error=DeletedError(f"what stream {info.stream} had said was deleted"))
         return Outcome(job.future, self._commit(job.work))
 
     # -- one commit ---------------------------------------------------------------------------------------------
