@@ -343,7 +343,7 @@ class Commit(NamedTuple):
     one: what was stored may have been deleted since the stream was loaded."""
     remembers: bool = False
     """It is made by a parser that remembers what earlier lines said. If that was deleted, the journal raises
-    `DeletedError`; one on a server, only for a session file."""
+    `DeletedError`."""
 
 
 class Committed(NamedTuple):

@@ -33,6 +33,7 @@ from tooltap.daemon.journal.interface import (
     REMOVED,
     Commit,
     Committed,
+    DeletedError,
     Gaps,
     Journal,
     JournalError,
@@ -335,6 +336,8 @@ class NatsJournal(Journal):
         stored = await self._connection.retry(self._state.get, commit.info.stream, timeout=None)
         if stored is None or not stored.row.expired:
             return False
+        if commit.remembers:
+            raise DeletedError(f"what stream {commit.info.stream} had said was deleted")
         return self._writer.begin_anew(commit, stored.row.message)
 
     async def _store(self, commit: Commit, compared: Compared) -> None:
