@@ -180,6 +180,7 @@ def test_daemons_and_server_killed_at_random(tmp_path: Path, seed: int) -> None:
                         server.kill()
                         server.start()
                     victim = left[0]._lives
+                    assert isinstance(victim, Lives)
                     if one.died.count(KILLED) + other.died.count(KILLED) < 5:
                         victim.kill()
                         killed.set()
