@@ -288,14 +288,14 @@ def test_missing_file_fails_but_others_are_read(tmp_path: Path) -> None:
     assert finished.stdout == here("normalize", CLAUDE).stdout
 
 
-QUILL = """
+INK = """
 from tooltap.normalizers.core.lines import Lines
 from tooltap.normalizers.core.parser import Parser
 from tooltap.protocol.events import Message
 
-class Quill(Parser):
-    dialect = protocol = default_provider = "quill"
-    line = Lines("quill")
+class Ink(Parser):
+    dialect = protocol = default_provider = "ink"
+    line = Lines("ink")
     made = []
 
     def __init__(self, context):
@@ -306,7 +306,7 @@ class Quill(Parser):
 
     @staticmethod
     def recognises(value):
-        return isinstance(value.get("quill"), str)
+        return isinstance(value.get("ink"), str)
 
     @line("says", text=str)
     def _says(self, value):
@@ -321,28 +321,28 @@ class Quill(Parser):
 """A package whose parser cannot be replaced."""
 
 
-@pytest.mark.parametrize(("dialect", "others"), [("auto", [CLAUDE]), ("quill", [])])
+@pytest.mark.parametrize(("dialect", "others"), [("auto", [CLAUDE]), ("ink", [])])
 def test_rest_of_a_file_is_left_out_where_its_parser_cannot_go_on(
     tmp_path: Path, dialect: str, others: list[Path]
 ) -> None:
     """What is before is printed, and other files are normalized."""
-    file, path = tmp_path / "ink.jsonl", install(tmp_path / "package", "quill", QUILL)
+    file, path = tmp_path / "ink.jsonl", install(tmp_path / "package", "ink", INK)
     file.write_text(
-        '{"quill": "says", "text": "one"}\n'
-        '{"quill": "says", "text": "two"}\n'
-        '{"quill": "blots", "text": "three"}\n'
-        '{"quill": "says", "text": "four"}\n'
+        '{"ink": "says", "text": "one"}\n'
+        '{"ink": "says", "text": "two"}\n'
+        '{"ink": "blots", "text": "three"}\n'
+        '{"ink": "says", "text": "four"}\n'
     )
 
     finished = tooltap("normalize", "--dialect", dialect, file, *others, PYTHONPATH=path)
 
     assert finished.returncode == 1
     events = events_of(finished)
-    assert [one["text"] for one in events if one["dialect"] == "quill" and one["kind"] == "message"] == ["one", "two"]
+    assert [one["text"] for one in events if one["dialect"] == "ink" and one["kind"] == "message"] == ["one", "two"]
     error = "parser-error: RuntimeError at normalizers.stream.reset:replace"
     assert sentence(finished) == f"{file}: the lines after line 2 are left out: {error}; please report it"
     of_others = b"".join(tooltap("normalize", one).stdout for one in others)
-    assert [one for one in finished.stdout.splitlines() if b'"dialect":"quill"' not in one] == of_others.splitlines()
+    assert [one for one in finished.stdout.splitlines() if b'"dialect":"ink"' not in one] == of_others.splitlines()
 
 
 def test_folder_is_the_recordings_below_it(tmp_path: Path) -> None:
