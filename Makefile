@@ -153,7 +153,7 @@ package: .venv/.dev
 	$(call venv,.venv)
 
 .venv/.runtime: .venv/bin/python pyproject.toml
-	$(call install,.venv,-e .)
+	$(call install,.venv,-e '.[hyperscan,prices]')
 	touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml

@@ -178,8 +178,10 @@ class Extra(NamedTuple):
 EXTRAS = {
     "attach": Extra("`tooltap attach`", ("httpx", "websockets")),
     "gateway": Extra("`tooltap gateway`", ("brotli", "httpx")),
+    "hyperscan": Extra("fast masking of secrets", ("hyperscan",)),
     "nats": Extra("a journal on NATS", ("nats", "nkeys")),
-    "parquet": Extra("exports in Parquet", ("duckdb",)),
+    "parquet": Extra("an export in Parquet", ("duckdb",)),
+    "prices": Extra("an estimate of costs", ("genai_prices",)),
 }
 
 

@@ -13,7 +13,7 @@ class Tooltap < Formula
     # Packages come from PyPI as wheels, in the versions that are newest when this is installed: some need a compiler for
     # Rust or C++ otherwise.
     system Formula["python@3.13"].opt_bin/"python3.13", "-m", "venv", libexec
-    system libexec/"bin/python", "-m", "pip", "install", "--no-cache-dir", "#{buildpath}[attach,gateway,nats]"
+    system libexec/"bin/python", "-m", "pip", "install", "--no-cache-dir", "#{buildpath}[attach,gateway,hyperscan,nats,prices]"
     bin.install_symlink libexec/"bin/tooltap"
     man1.install_symlink libexec/"share/man/man1/tooltap.1"
     bash_completion.install_symlink libexec/"share/bash-completion/completions/tooltap"

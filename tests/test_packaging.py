@@ -101,8 +101,8 @@ def test_metadata_is_complete() -> None:
 
 
 def test_hyperscan_is_asked_for_only_where_there_is_a_wheel() -> None:
-    """Elsewhere the package must install, too; `re` does its work there (`tests/traces/recording/test_secrets.py`)."""
-    [needed] = [found for found in map(Requirement, PYPROJECT["project"]["dependencies"]) if found.name == "hyperscan"]
+    """Elsewhere the extra must install, too; `re` does its work there (`tests/traces/recording/test_secrets.py`)."""
+    [needed] = map(Requirement, PYPROJECT["project"]["optional-dependencies"]["hyperscan"])
     assert needed.marker is not None
     cpython = {"platform_python_implementation": "CPython"}
     for system, machine in product(("linux", "darwin"), ("x86_64", "aarch64", "arm64")):
@@ -118,6 +118,13 @@ def test_hyperscan_is_asked_for_only_where_there_is_a_wheel() -> None:
         {"platform_python_implementation": "PyPy"},
     ):
         assert not needed.marker.evaluate({**here, **other})
+
+
+def test_nobody_gets_what_not_all_need() -> None:
+    """Hyperscan is in C++, and the prices bring a dozen megabytes of packages for each installation."""
+    assert {one.name for one in map(Requirement, PYPROJECT["project"]["dependencies"])}.isdisjoint(
+        ("genai-prices", "hyperscan", "brotli", "duckdb", "httpx", "nats-py", "websockets")
+    )
 
 
 def test_changelog_has_an_unreleased_section() -> None:

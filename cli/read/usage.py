@@ -18,6 +18,7 @@ from tooltap.cli.common.moments import Day
 from tooltap.cli.common.printing import at_terminal, say, say_object, say_text, short
 from tooltap.cli.read.sessions import NO_EVENTS, find_projects, find_session, short_ids
 from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound, over_budget, quota_words, spent
+from tooltap.daemon.system.optional_packages import how_to_install
 from tooltap.daemon.system.zone import zone_name
 
 BY = ("day", "model", "project", "agent", "session", "subagent")
@@ -168,7 +169,9 @@ def _notes(by: str, found: dict[str, Any]) -> list[str]:
         left = spent(one["resetsAt"] - time.time() * 1000)
         notes.append(f"{one['provider']}: {quota_words(one)}, resets in {left}{f', most by {most}' if most else ''}")
     if prices is None:
-        notes.append("no cost is estimated: the daemon cannot import genai-prices")
+        notes.append(
+            f"no cost is estimated: the daemon cannot import genai-prices; `{how_to_install('prices')}` installs it"
+        )
     if not found["complete"]:
         notes.append("there are more rows than fit into a reply; --since and --until choose among them")
     return notes

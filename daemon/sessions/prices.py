@@ -164,7 +164,11 @@ def _snapshot() -> Any:
     except Exception as error:  # an import runs what it likes: of the package, and of those that it needs
         from tooltap.daemon.system.logs import get_logger  # takes long to import, and commands read prices' types
 
-        get_logger("prices").warning("costs are not estimated: genai-prices cannot be imported", error=str(error))
+        log = get_logger("prices")
+        if isinstance(error, ModuleNotFoundError) and error.name == "genai_prices":
+            log.info("costs are not estimated: genai-prices is not installed")
+        else:
+            log.warning("costs are not estimated: genai-prices cannot be imported", error=str(error))
         return None
 
 
