@@ -337,6 +337,8 @@ class Requests:
         return FrameError("not-found", f"there is no output {output_id!r}")
 
     async def _remove(self, request: RemoveRequest) -> dict[str, Any]:
+        if (present := await present_id(self._journal, request.session)) != request.session:
+            raise FrameError("not-found", f"there is no session {request.session!r}: it is {present!r} by now")
         # Of a session whose removal was interrupted, only its row and its streams may be left.
         known = await self._journal.streams_of(request.session)
         try:

@@ -140,6 +140,17 @@ class _Named(msgspec.Struct):
 
 # Created at import: two threads that decode a type for the first time at once crash msgspec 0.22.
 _named_decoder = msgspec.json.Decoder(_Named)
+
+
+class _Renamed(msgspec.Struct):
+    """The earlier ids of a session, as its row has them."""
+
+    first_seq: int = 0
+    aliases: dict[str, int] = {}
+    """Id -> `seq` of its last event under it."""
+
+
+_renamed_decoder = msgspec.json.Decoder(_Renamed)
 _info_decoder = msgspec.json.Decoder(StreamInfo)
 
 
@@ -295,7 +306,7 @@ def remove_step(connection: sqlite3.Connection, session: str, budget: int) -> De
         shared = execute("SELECT 1 FROM session_streams WHERE stream=? AND session<>?", (stream, session)).fetchone()
         if shared is None:  # delete the whole stream, with the events before its session had a name
             return _step(connection, _shrink(connection, stream, budget)[0].events, done=False)
-    events = _next_events(connection, "session", session, budget)
+    events = _next_events(connection, "session", session, budget) or _next_earlier_events(connection, session, budget)
     for number, (seq, body) in enumerate(events):
         affordable = (budget - number) // CHUNK
         pieces = _delete_bodies(connection, body, affordable)
@@ -331,6 +342,31 @@ def _next_events(
         if events:
             return events
         connection.execute("DELETE FROM sources WHERE id=?", source)
+    return []
+
+
+def _next_earlier_events(connection: sqlite3.Connection, session: str, limit: int) -> list[tuple[int, bytes]]:
+    """The first events of a session that are stored under an id that it had earlier, which other sessions of its
+    streams may have had, too (`listing.is_of`). Deletes sources without events."""
+    row = connection.execute("SELECT data FROM sessions WHERE session=?", (session,)).fetchone()
+    try:
+        known = _Renamed() if row is None else _renamed_decoder.decode(row[0])
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # damaged
+        known = _Renamed()
+    for name, last in known.aliases.items():
+        sources = (
+            "SELECT id FROM sources WHERE session=? AND stream IN (SELECT stream FROM session_streams WHERE session=?)"
+        )
+        for source in connection.execute(sources, (name, session)).fetchall():
+            events = connection.execute(
+                "SELECT seq, body FROM events WHERE source=? AND seq BETWEEN ? AND ? ORDER BY seq LIMIT ?",
+                (*source, known.first_seq, last, limit),
+            ).fetchall()
+            if events:
+                return events
+            connection.execute(
+                "DELETE FROM sources WHERE id=? AND NOT EXISTS (SELECT 1 FROM events WHERE source=sources.id)", source
+            )
     return []
 
 

@@ -43,7 +43,7 @@ from tooltap.daemon.journal.sqlite.file import connect
 from tooltap.daemon.journal.sqlite.journal import SqliteJournal
 from tooltap.daemon.journal.sqlite.retention import Plan, expire_step, groups_to_delete, size_of_step
 from tooltap.normalizers.core.items import OutputChunk
-from tooltap.protocol.events import OutputRef, SessionEvent, decode
+from tooltap.protocol.events import Message, OutputRef, SessionEvent, decode
 from tooltap.protocol.filters import Filter
 from tooltap.protocol.inputs import Line
 from tooltap.protocol.replies import StreamState
@@ -822,6 +822,28 @@ async def test_removal_spares_the_other_session_of_a_stream(sqlite_journal: Sqli
     assert stored.tail == []
     assert b"secret" not in msgspec.json.encode(stored.info)
     assert journal.statistics()["damages"] == 0
+
+
+async def test_removal_takes_what_is_stored_under_an_earlier_id(sqlite_journal: SqliteJournal) -> None:
+    """And nothing of the other session of the stream, which had the same id."""
+    journal = sqlite_journal
+    for base, name in enumerate(("first", "second", "third")):
+        late: dict[str, Any] = {"line": base + 1, "session": name}
+        await journal.commit(
+            commit(
+                message(f"early {name}", line=base + 1, session="early"),
+                event(SessionEvent, index=1, state="updated", alias="early", **late),
+                message(f"late {name}", index=2, **late),
+                base=base,
+                state="ended",
+            )
+        )
+
+    assert await journal.remove_session("second") == 3
+
+    left = [decode(one.body) for one in (await journal.read(0))[0]]
+    said = [one.text for one in left if isinstance(one, Message)]
+    assert said == ["early first", "late first", "early third", "late third"]
 
 
 async def test_new_session_of_a_removed_name_starts_at_zero(journal: Journal) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,3 +80,16 @@ def test_the_agent_of_a_session_is_found_by_its_earlier_id(daemon: Running, op: 
     earlier, present, nobody = answers
     assert earlier == present
     assert (present["code"], nobody["code"]) == ("refused", "not-found")
+
+
+def test_nothing_is_removed_by_an_earlier_id(tmp_path: Path) -> None:
+    """Who asks has not seen which session that is."""
+    known = event(SessionEvent, line=2, state="updated", alias="early", session="present")
+    with running(tmp_path) as daemon, daemon.connect() as wire:
+        daemon.commit(commit(message("a", session="early"), known, state="ended"))
+        wire.send("remove", session="early")
+        refused = wire.read()["error"]
+
+        assert refused["code"] == "not-found"
+        assert refused["message"] == "there is no session 'early': it is 'present' by now"
+        assert wire.ask("remove", session="present") == {"events": 2}
