@@ -71,7 +71,7 @@ def test_journal_place() -> None:
         ("[follow]\njobs = -1", "follow.jobs: expected `int` >= 0"),
         (
             '[follow]\nagents = ["amp"]',
-            "follow: no session files of 'amp' are known; there are aider, auggie, claude, cline, roo, codex",
+            "follow: no session files of 'amp' are known; there are aider, agy, auggie, claude, cline, roo, codex",
         ),
         ('[follow]\nbackfill = "soon"', "follow: backfill is all, none or an age like 36h or 7d, not 'soon'"),
         (
