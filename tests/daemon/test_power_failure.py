@@ -156,10 +156,10 @@ for number in itertools.count():
     print('{"n":%d}' % number, flush=True)
     time.sleep(0.005)
 """)
-PRINTING = 3.0
+PRINTING = 5.0
 """Seconds in which an agent prints before the power fails."""
-WAITED = 2.0
-"""Seconds after which a line must survive: the one that is promised, and one in which a busy machine syncs."""
+WAITED = 4.0
+"""Seconds after which a line must survive: the one that is promised, and three in which a busy machine syncs."""
 
 
 def spooled_when_it_fails(place: Place, **changes: str) -> int:
