@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -189,7 +191,16 @@ def bill_of_materials(environment: Path) -> Path:
     python = str(environment / "bin" / "python")
     command = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible", "-o", str(path), python]
     _run(*command, "--pyproject", str(ROOT / "pyproject.toml"))
+    named = {_normalized(one["name"]) for one in json.loads(path.read_text())["components"]}
+    wanted = [*PROJECT["dependencies"], *(one for extra in EXTRAS for one in PROJECT["optional-dependencies"][extra])]
+    if lacking := {_normalized(one) for one in wanted} - named:
+        sys.exit(f"not in the bill of materials: {', '.join(sorted(lacking))}")
     return path
+
+
+def _normalized(requirement: str) -> str:
+    """The name of a package, as registries compare it."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
 
 
 def _uv() -> str:
