@@ -256,9 +256,9 @@ async def _find_stream(path: str, lines: Sequence[bytes], root: Root, setting: S
             if info.stream in tried:
                 continue
             own = path_of(info)
-            if own is not None and root.has_copied(own):  # the dialect recognises what it has read
-                return await _known(info, Position(), lines, in_folder_of, root)
             if own != path and not _may_be(path, lines[0], info, root):
+                if own is not None and root.has_copied(own):  # as other lines, and the dialect knows what it has read
+                    return await _known(info, Position(), lines, in_folder_of, root)
                 continue
             relation = await to_thread.run_sync(relate, path, info, root)
             if relation.waits:
