@@ -132,6 +132,8 @@ def openai(
 
     place = _place(listen)
     with require_extra("gateway"):
+        import brotli  # type: ignore[import-untyped]  # noqa: F401 -- else it is missed when an answer needs it
+
         from tooltap.daemon.taps.gateway.server import GatewayError, GatewayOptions, serve_gateway
     from tooltap.daemon.client.discovery import find_socket
     from tooltap.daemon.system.foreground import run_until_stopped
