@@ -66,23 +66,23 @@ class SessionEvents:
         self, after: int, wanted: Filter = ALL_EVENTS, *, up_to: int | None = None, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         """Raises `JournalError`."""
-        read = partial(self._journal.read, wanted=self._named(wanted), up_to=up_to, max_bytes=max_bytes)
-        return await self._until_own(read, after)
+        ask = partial(self._journal.read, wanted=self._named(wanted), up_to=up_to, max_bytes=max_bytes)
+        return await self._until_own(ask, after)
 
     async def read_back(
         self, before: int, wanted: Filter = ALL_EVENTS, *, limit: int, max_bytes: int = 262_144
     ) -> tuple[list[StoredEvent], int]:
         """Raises `JournalError`."""
-        read = partial(self._journal.read_back, wanted=self._named(wanted), limit=limit, max_bytes=max_bytes)
-        return await self._until_own(read, before)
+        ask = partial(self._journal.read_back, wanted=self._named(wanted), limit=limit, max_bytes=max_bytes)
+        return await self._until_own(ask, before)
 
     async def _until_own(
-        self, read: Callable[[int], Awaitable[tuple[list[StoredEvent], int]]], place: int
+        self, ask: Callable[[int], Awaitable[tuple[list[StoredEvent], int]]], place: int
     ) -> tuple[list[StoredEvent], int]:
         """Read on from `place` until there are events of these sessions, or nothing is left."""
         own = list[StoredEvent]()
         while not own:
-            found, place = await read(place)
+            found, place = await ask(place)
             own = self._own(found)
             if not found:
                 break

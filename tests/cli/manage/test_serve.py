@@ -74,7 +74,7 @@ def test_second_daemon_on_socket_or_journal_exits(socket: Path, tmp_path: Path) 
     [
         (["--journal", "oracle:x"], "unknown journal 'oracle:x': write sqlite:PATH or nats:"),
         (["--config", "/nowhere/tooltap.toml"], "cannot read /nowhere/tooltap.toml: No such file or directory"),
-        (["--follow", "claude,amp"], "no session files of 'amp' are known; there are aider, auggie, claude, cline"),
+        (["--follow", "claude,amp"], "no session files of 'amp' are known; there are aider, agy, auggie, claude"),
         (["--web", "8422"], "web: listen is HOST:PORT, such as 127.0.0.1:8422, not '8422'"),
         (["--follow", "claude", "--backfill", "soon"], "backfill is all, none or an age like 36h or 7d, not 'soon'"),
     ],
