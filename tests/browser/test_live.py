@@ -179,8 +179,9 @@ def test_page_resumes_after_daemon_was_killed(tmp_path: Path, tab: Tab) -> None:
         expect(state).to_have_attribute("data-state", AWAY)
         site.start()
         much = site.publish("much", "claude-stream")
-        much.write(*(assistant_message(f"{number} " + "word " * 400, number) for number in range(100)))
-        much.finish()
+        words = [f"{number} " + "word " * 400 for number in range(100)]
+        much.write(*(assistant_message(one, number, "much") for number, one in enumerate(words)))
+        much.finish()  # the other session has streams that have not ended, and is kept
         site.wait_for("retention has removed events or output bodies")
         tab.context.set_offline(False)
 
