@@ -118,7 +118,7 @@ fixtures: .venv/.runtime
 # recordings and a meta.json with the agent's version. What several of them have of one agent and version is recorded
 # together. Dialects of which they have nothing are recorded from the fixtures, whose folders state the versions.
 BASELINED = aider-history cline-session continue-session droid-session droid-stream hermes-db kimi-session \
-	opencode-db otlp qwen-chat vibe-session
+	opencode-db qwen-chat vibe-session
 baselines: .venv/.runtime
 	rm -rf traces/static/baselines
 	version() { $(BIN)/python -c 'import json, sys; print(json.load(open(sys.argv[1]))["version"])' "$$1/meta.json"; }; \

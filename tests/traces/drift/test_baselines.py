@@ -16,7 +16,9 @@ CODEX = FIXTURES / "codex-exec" / "codex-0.169"
 SHELL = CODEX / "shell-fails.jsonl"
 BYTES = 450_000
 """Maximum size of all packaged baselines."""
-PROTOCOLS = frozenset({"ag-ui", "ai-sdk-ui", "anthropic-messages", "gemini-api", "openai-chat", "openai-responses"})
+PROTOCOLS = frozenset(
+    {"ag-ui", "ai-sdk-ui", "anthropic-messages", "gemini-api", "openai-chat", "openai-responses", "otlp"}
+)
 """Dialects that any program speaks, so that what one sends is not expected of another."""
 PAGE = DOCS / "how-to" / "drift.md"
 

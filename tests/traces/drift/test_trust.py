@@ -75,7 +75,9 @@ def test_what_is_renamed_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert report.alarms == []
     expected, types, others = "expected fields", "types", "other fields"
     assert report.renames[expected] > 1500
-    assert report.alarmed[expected] == report.renames[expected], report.missed
+    assert report.found[expected] == report.renames[expected], report.missed
+    # Among keys of any name, a new name is not noticed: there, it takes several streams to be an alarm.
+    assert report.alarmed[expected] >= 0.999 * report.renames[expected], report.missed
     assert report.found[types] == report.renames[types], report.missed
     assert report.found[others] >= 0.99 * report.renames[others], report.missed
 
