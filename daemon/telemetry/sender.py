@@ -203,6 +203,8 @@ class Sender:
         wanted = Filter(kind=KINDS)
         events, reached = await self._journal.read(self._cursor, wanted, up_to=latest, max_bytes=READ)
         self._note_deleted()
+        if self._cursor < self._journal.last_expired:  # the events may go on in the middle of what has begun since
+            self._sessions.clear()
         groups: OrderedDict[str, tuple[SessionSpans, list[Span]]] = OrderedDict()
         for number, event in enumerate(await anyio.to_thread.run_sync(_decoded, events), 1):
             if number % SLICE == 0:

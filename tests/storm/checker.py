@@ -178,6 +178,8 @@ class Spanned:
     session: str
     opened: str = ""
     """Id of the event with which it began."""
+    opened_seq: int = 0
+    """Its `seq`."""
     began: int | None = None
     versions: list[tuple[int, Version]] = field(default_factory=list)
     """`seq` of each event that ended or corrected it, and what it was then."""
@@ -302,7 +304,7 @@ class Ledger:
         known = self._spanned.get(key)
         if known is None or known.opened != one.id:
             self._spanned[key] = self._new(one)
-            self._spanned[key].began = one.ts
+            self._spanned[key].opened_seq, self._spanned[key].began = one.seq, one.ts
 
     def _end(self, one: _Event, key: tuple[str, ...], operation: str, about: str, failed: bool) -> None:
         known = self._spanned.get(key)
@@ -587,7 +589,9 @@ def _spans(record: Record, ledger: Ledger) -> Iterator[str]:
     for spanned in ledger.spanned:
         for version in {version for _, version in spanned.versions}:
             possible.setdefault(version, []).append(spanned)
-        if spanned.versions and not _within(spanned.versions[-1][0], record.unsent):
+        # Nothing is sent either of what began in deleted events.
+        places = (spanned.versions[-1][0], spanned.opened_seq) if spanned.versions else ()
+        if places and not any(_within(place, record.unsent) for place in places):
             seq, last = spanned.versions[-1]
             promised.setdefault(last, []).append(seq)
         else:
