@@ -152,8 +152,10 @@ package: .venv/.dev
 	@test -n "$(PYTHON)" || { echo "tooltap needs Python 3.11 or later" >&2; exit 1; }
 	$(call venv,.venv)
 
+# In a variable, as the comma would end an argument of `call`.
+INSTALLED = '.[hyperscan,prices]'
 .venv/.runtime: .venv/bin/python pyproject.toml
-	$(call install,.venv,-e '.[hyperscan,prices]')
+	$(call install,.venv,-e $(INSTALLED))
 	touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml
