@@ -3,8 +3,8 @@
 The sdist and the wheel are built twice, from two copies of the sources, and must have the same bytes.
 The wheel is installed with every Python that is here and supported, each with the oldest and the newest packages that
 it allows, with all extras and with none, and runs without the sources: a daemon follows and serves, gets a recording,
-and stops. Beside it lie its bill of materials (CycloneDX), of the newest packages, and
-the formula with which Homebrew installs this sdist.
+and stops. Beside it lie its bill of materials (CycloneDX), of the newest packages, and the formula with which Homebrew
+installs this sdist.
 """
 
 from __future__ import annotations

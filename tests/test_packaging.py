@@ -127,6 +127,14 @@ def test_nobody_gets_what_not_all_need() -> None:
     )
 
 
+@pytest.mark.process
+@pytest.mark.parametrize(("target", "extras"), [(".venv/.runtime", "hyperscan,prices"), (".venv/.dev", "dev")])
+def test_make_installs_what_its_commands_need(target: str, extras: str) -> None:
+    printed = subprocess.run(["make", "-n", "-B", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert f" -e '.[{extras}]'\n" in printed
+
+
 def test_changelog_has_an_unreleased_section() -> None:
     assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text()
 
