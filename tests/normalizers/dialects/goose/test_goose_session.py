@@ -95,10 +95,7 @@ def touch(agent: sqlite3.Connection) -> None:
 
 @pytest.mark.process
 def test_database_is_followed(tmp_path: Path) -> None:
-    follower = Follower(tmp_path, agents=["goose"], backfill="all")
-    follower.environment["XDG_DATA_HOME"] = str(tmp_path)
-    folder = tmp_path / "goose" / "sessions"
-    folder.mkdir(parents=True)
+    follower, folder = following(tmp_path)
 
     def wait_for_messages(number: int) -> None:
         follower.wait_stats(lambda stats: [one["kinds"].get("message") for one in stats["perStream"]] == [number])
@@ -151,16 +148,22 @@ def file_of(folder: Path, session: str, *messages: dict[str, Any]) -> None:
     os.utime(path, (1_795_000_000, 1_795_000_000))  # earlier than what the database has
 
 
+def following(home: Path) -> tuple[Follower, Path]:
+    """A daemon that follows all that Goose has stored, and the folder of its sessions."""
+    follower = Follower(home, agents=["goose"], backfill="all")
+    follower.environment["XDG_DATA_HOME"] = str(home)
+    folder = home / "goose" / "sessions"
+    folder.mkdir(parents=True)
+    return follower, folder
+
+
 def texts_of(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return sorted((event["session"], event["text"]) for event in events if event["kind"] == "message")
 
 
 @pytest.mark.process
 def test_files_of_older_versions_are_followed_beside_the_database_that_lacks_them(tmp_path: Path) -> None:
-    follower = Follower(tmp_path, agents=["goose"], backfill="all")
-    follower.environment["XDG_DATA_HOME"] = str(tmp_path)
-    folder = tmp_path / "goose" / "sessions"
-    folder.mkdir(parents=True)
+    follower, folder = following(tmp_path)
     file_of(folder, "old", *exchange("Ask old", "Say old"))
     file_of(folder, "copied", *exchange("Ask copied", "Say copied"))
     wanted = [(one, f"{verb} {one}") for one in ("copied", "new", "old") for verb in ("Ask", "Say")]
@@ -179,10 +182,7 @@ def test_files_of_older_versions_are_followed_beside_the_database_that_lacks_the
 
 @pytest.mark.process
 def test_session_that_a_newer_version_copies_to_its_database_goes_on_there(tmp_path: Path) -> None:
-    follower = Follower(tmp_path, agents=["goose"], backfill="all")
-    follower.environment["XDG_DATA_HOME"] = str(tmp_path)
-    folder = tmp_path / "goose" / "sessions"
-    folder.mkdir(parents=True)
+    follower, folder = following(tmp_path)
     file_of(folder, "old", *exchange("Ask", "Say"))
     with follower:
         follower.events_when(lambda events: len(texts_of(events)) == 2)
