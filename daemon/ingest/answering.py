@@ -22,7 +22,7 @@ import msgspec
 
 from tooltap.daemon.ingest.connection import ANSWER_PATIENCE, IngestConnection
 from tooltap.daemon.ingest.live_stream import MASKED_INPUT, LiveStream
-from tooltap.daemon.journal.interface import Dispatch, Journal, JournalError, StoredEvent
+from tooltap.daemon.journal.interface import NEWEST, Dispatch, Journal, JournalError, StoredEvent
 from tooltap.daemon.sessions.waiting import ago, first_was, way_to_agent
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.logs import faults
@@ -46,8 +46,6 @@ ATTEMPTS = 3
 """How often an answer is given at most, while its publisher changes from one daemon to another."""
 NAME_LENGTH = 300
 """Most characters kept of who sends a request, and how it came."""
-NEWEST = 2**63 - 1
-"""After every `seq`, also after those of other daemons that this one does not know yet."""
 MASKED_KEY = "the prompt's key has a secret, and no secret is stored here: choose another key"
 ENDS_READ = 500
 """Latest ends of questions, and latest notices, that are searched for those of a question which is not open."""

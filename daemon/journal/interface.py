@@ -40,6 +40,8 @@ REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
 """Least time in ms for which the position of an ended stream is retained after its last commit."""
 
 
+NEWEST = 2**63 - 1
+"""The largest `seq` there can be. What is read back from it includes what other daemons have committed just now."""
 PINS = "pinned"
 """Name of the note that has the pinned sessions."""
 MOST_PINS = 10_000

@@ -24,7 +24,7 @@ import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
-from tooltap.daemon.journal.interface import CorruptError, Journal, JournalError, StreamInfo
+from tooltap.daemon.journal.interface import NEWEST, CorruptError, Journal, JournalError, StreamInfo
 from tooltap.daemon.system.commands import CommandError, UserCommands
 from tooltap.daemon.system.failpoints import failpoint
 from tooltap.daemon.system.logs import faults, get_logger
@@ -114,7 +114,7 @@ class Rewriter:
             if not missing or self._is_stopped:
                 continue
             try:
-                await self._make_missing_of(info.stream, missing, rules)
+                await self._make_missing_of(info, missing, rules)
             except Exception as error:
                 if isinstance(error, JournalError) and not isinstance(error, CorruptError):
                     raise
@@ -141,16 +141,18 @@ class Rewriter:
 
     # -- inner workings -----------------------------------------------------------------------------------------
 
-    async def _make_missing_of(self, stream: str, missing: set[str], rules: Rules) -> None:
-        pending = await find_pending(self._journal, stream, missing, rules)
-        outcomes: dict[str, Sequence[Output]] = dict.fromkeys(pending.gone, ())
+    async def _make_missing_of(self, info: StreamInfo, missing: set[str], rules: Rules) -> None:
+        pending = await find_pending(self._journal, info.stream, missing, rules)
+        # One that this daemon has marked may be marked before its commit is durable: it is not deleted.
+        gone = {result for result in pending.gone if info.rewriting[result] != self._journal.daemon}
+        outcomes: dict[str, Sequence[Output]] = dict.fromkeys(gone, ())
         for result in pending.without_rule:
             outcomes[result.id] = [self._notice(result, CommandError("no rule covers it any more"))]
         for result, error in pending.failed:
             faults.note("a view was not made", place_of(error), error, result=result.id)
             outcomes[result.id] = [self._notice(result, CommandError(UNUSABLE, str(error)))]
         if outcomes:
-            await self._try_to_settle(stream, outcomes)
+            await self._try_to_settle(info.stream, outcomes)
         self.put([one for one in pending.rewrites if one.result.id not in self._working])
 
     async def _work(self) -> None:
@@ -336,7 +338,7 @@ class PendingViews(NamedTuple):
     without_rule: list[ToolResult]
     """Results that no rule rewrites any more."""
     gone: set[str]
-    """Ids of results that were deleted."""
+    """Ids of results that are not in the journal."""
     failed: list[tuple[ToolResult, Exception]]
     """Results for which the command's request cannot be made, and why."""
 
@@ -349,7 +351,7 @@ async def find_pending(journal: Journal, stream: str, ids: Iterable[str], rules:
     calls: set[str] = set()
     inputs: dict[str, dict[str, Any]] = {}
     wanted = Filter(stream=(stream,), kind=("tool-result", "tool-call", "tool-update"))
-    before = journal.latest + 1
+    before = NEWEST
     while before > journal.oldest and (gone or calls - inputs.keys()):
         stored, before = await journal.read_back(before, wanted, limit=READ)
         for event in (decode(one.body) for one in stored):

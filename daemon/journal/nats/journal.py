@@ -413,6 +413,7 @@ class NatsJournal(Journal):
             return None
         self._rows[stream] = loaded.own
         self._writer.loaded(loaded.stored.info)
+        self._latest = max(self._latest, end_of(loaded.own.row.message))  # it may be another daemon's
         if loaded.advanced:
             self._state.change(loaded.own)
         return loaded.stored

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from tooltap.daemon.journal.interface import Journal, JournalError
+from tooltap.daemon.journal.interface import NEWEST, Journal, JournalError
 from tooltap.daemon.sessions.listing import RUNNING, SessionFilter
 from tooltap.daemon.sessions.stored import SessionEvents, present_id
 from tooltap.daemon.show.skins.display import CallTimes, display_body
@@ -29,7 +29,6 @@ from tooltap.daemon.web.http.guard import LOGIN
 from tooltap.daemon.web.http.logins import Logins
 from tooltap.daemon.web.http.openapi import document
 from tooltap.daemon.web.http.requests import (
-    NEWEST,
     SessionRoute,
     WebError,
     cursor_of,

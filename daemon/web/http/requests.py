@@ -26,8 +26,6 @@ from tooltap.protocol.frames import FrameError, Problem, sentence_of
 
 MAX_VALUES = 1_000
 SEQ_DIGITS = 19
-NEWEST = 2**63 - 1
-"""The largest `seq` there can be."""
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from tooltap.daemon.formats import without_marks
-from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.journal.interface import NEWEST, Journal, StoredEvent
 from tooltap.daemon.sessions.listing import (
     RUNNING,
     STATUSES,
@@ -41,7 +41,6 @@ from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.clock import Clock, wall_clock
 from tooltap.daemon.system.sanitize import sanitize, visible
 from tooltap.daemon.web.http.feed import Arrived, EventStream, message
-from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.asks import Asks, ask_url, waiting_sessions, waits_message

@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from tooltap.daemon.journal.interface import NEWEST
 from tooltap.daemon.sessions.listing import ProjectNames, name_of
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.clock import wall_clock
-from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import PageRoute, html, preferences_of, project_names, query_of

@@ -29,7 +29,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from tooltap.daemon.formats import amount, dollars, is_cost_bound, over_budget
-from tooltap.daemon.journal.interface import Journal
+from tooltap.daemon.journal.interface import NEWEST, Journal
 from tooltap.daemon.sessions.listing import (
     RUNNING,
     STATUSES,
@@ -47,7 +47,7 @@ from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.sanitize import visible
 from tooltap.daemon.system.zone import zone_name
 from tooltap.daemon.web.http.feed import EventStream, message
-from tooltap.daemon.web.http.requests import NEWEST, WebError
+from tooltap.daemon.web.http.requests import WebError
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import calls_url, session_url
 from tooltap.daemon.web.page.asks import Asks, waits_message

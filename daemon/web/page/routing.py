@@ -16,10 +16,10 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from tooltap.daemon.journal.interface import Journal, JournalError
+from tooltap.daemon.journal.interface import NEWEST, Journal, JournalError
 from tooltap.daemon.sessions.listing import THIS_MACHINE, ProjectNames, SessionFilter, machine_name
 from tooltap.daemon.show.markup import environment
-from tooltap.daemon.web.http.requests import NEWEST, SessionRoute, WebError, parse_query
+from tooltap.daemon.web.http.requests import SessionRoute, WebError, parse_query
 from tooltap.daemon.web.page.addresses import event_url, session_url
 from tooltap.daemon.web.page.preferences import COOKIE, Preferences, from_cookie
 from tooltap.protocol.filters import Filter

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from tooltap.daemon.formats import NOT_INDEXED
-from tooltap.daemon.journal.interface import CorruptError, Journal
+from tooltap.daemon.journal.interface import NEWEST, CorruptError, Journal
 from tooltap.daemon.sessions.listing import (
     STATUSES,
     WITH_CONTENT,
@@ -30,7 +30,6 @@ from tooltap.daemon.sessions.listing import (
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.system.clock import wall_clock
-from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url
 from tooltap.daemon.web.page.routing import PageRoute, html, offered_hosts, preferences_of, project_names, query_of

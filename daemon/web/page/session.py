@@ -23,7 +23,7 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.did_you_mean import similar
 from tooltap.daemon.export.source import MissingRange
-from tooltap.daemon.journal.interface import CorruptError, Journal, StoredEvent
+from tooltap.daemon.journal.interface import NEWEST, CorruptError, Journal, StoredEvent
 from tooltap.daemon.sessions.listing import (
     STATUSES,
     WITH_CONTENT,
@@ -43,7 +43,7 @@ from tooltap.daemon.show.skins.html import RowHtml, Rows, card_html
 from tooltap.daemon.show.timeline import nest
 from tooltap.daemon.show.tools.registry import TOOL_CARDS
 from tooltap.daemon.web.http.feed import message
-from tooltap.daemon.web.http.requests import NEWEST, Filtered, WebError, parse_query
+from tooltap.daemon.web.http.requests import Filtered, WebError, parse_query
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url, share_url
 from tooltap.daemon.web.page.asks import Asks, waiting_sessions, waits_message

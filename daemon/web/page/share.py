@@ -32,14 +32,14 @@ from tooltap.daemon.export.source import (
     learn_names,
 )
 from tooltap.daemon.formats import counted
-from tooltap.daemon.journal.interface import Journal, JournalError
+from tooltap.daemon.journal.interface import NEWEST, Journal, JournalError
 from tooltap.daemon.sessions.listing import name_of
 from tooltap.daemon.sessions.stored import SessionEvents, present_id
 from tooltap.daemon.show.timeline import TurnOfSession, Turns
 from tooltap.daemon.taps.stream_ids import stream_name
 from tooltap.daemon.web.http.guard import SANDBOX
 from tooltap.daemon.web.http.logins import Logins
-from tooltap.daemon.web.http.requests import NEWEST, WebError
+from tooltap.daemon.web.http.requests import WebError
 from tooltap.daemon.web.http.services import Services
 from tooltap.daemon.web.page.addresses import session_url, share_url
 from tooltap.daemon.web.page.routing import Endpoint, PageRoute, html, known_row_of, preferences_of, query_of

@@ -18,10 +18,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import anyio
 import msgspec
 
-from tooltap.daemon.journal.interface import Journal, StoredEvent
+from tooltap.daemon.journal.interface import NEWEST, Journal, StoredEvent
 from tooltap.daemon.sessions.stored import SessionEvents
 from tooltap.daemon.show.shown import Fragment, card_key, key_of
-from tooltap.daemon.web.http.requests import NEWEST
 from tooltap.daemon.web.page.fragments import Fragments, LevelOf
 from tooltap.protocol.events import WORK, CallKey, EventHead
 from tooltap.protocol.filters import MAX_VALUES, Filter
