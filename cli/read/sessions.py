@@ -37,7 +37,7 @@ from tooltap.cli.common.printing import (
     warn,
 )
 from tooltap.daemon.formats import bound, counted, dollars, is_cost_bound, spent
-from tooltap.daemon.sessions.listing import folder_name, folder_of, name_of, names_of, origins_of
+from tooltap.daemon.sessions.listing import folder_name, folder_of, name_of, names_of, origins_of, why_lost
 from tooltap.daemon.sessions.worktrees import project_of_path
 
 NO_EVENTS = "the journal has no events yet; `tooltap up` reads what agents store"
@@ -400,7 +400,7 @@ def find_session(socket: Path | None, wanted: str) -> dict[str, Any]:
     if wanted == LAST:
         newest = request(socket, "sessions", limit=1, order="time", empty=True)["sessions"]
         if not newest:
-            _refuse(wanted, [])
+            _refuse(socket, wanted, [])
         last: dict[str, Any] = newest[0]
         return last
     if exact := request(socket, "sessions", limit=1, session=[wanted])["sessions"]:
@@ -415,7 +415,7 @@ def find_session(socket: Path | None, wanted: str) -> dict[str, Any]:
         case [one]:
             return one
         case []:
-            _refuse(wanted, sessions)
+            _refuse(socket, wanted, sessions)
     if aliased:
         what = f"had the id {wanted!r} before"
     else:
@@ -425,7 +425,9 @@ def find_session(socket: Path | None, wanted: str) -> dict[str, Any]:
     raise AmbiguousSessionError(f"{len(found)} sessions {what}: {', '.join([*listed, *more])}; name one of them")
 
 
-def _refuse(wanted: str, sessions: list[dict[str, Any]]) -> NoReturn:
+def _refuse(socket: Path | None, wanted: str, sessions: list[dict[str, Any]]) -> NoReturn:
+    if lost := why_lost(request(socket, "stats")["journal"], wanted):
+        raise UnknownSessionError(f"{lost}; `tooltap doctor` says what is damaged")
     if not sessions:
         raise UnknownSessionError("the journal has no sessions yet; `tooltap up` reads those that agents store")
     names = [LAST, *(one["session"] for one in sessions), *(one["title"] for one in sessions if one.get("title"))]

@@ -23,6 +23,7 @@ import msgspec
 from tooltap.daemon.ingest.connection import ANSWER_PATIENCE, IngestConnection
 from tooltap.daemon.ingest.live_stream import MASKED_INPUT, LiveStream
 from tooltap.daemon.journal.interface import NEWEST, Dispatch, Journal, JournalError, StoredEvent
+from tooltap.daemon.sessions.stored import check_not_lost
 from tooltap.daemon.sessions.waiting import ago, first_was, way_to_agent
 from tooltap.daemon.system.clock import Clock
 from tooltap.daemon.system.logs import faults
@@ -205,6 +206,7 @@ class Answering:
         """Find the stream by which the session's agent can be reached. Raises `FrameError`."""
         infos = await self._journal.streams_of(session)
         if not infos:
+            check_not_lost(self._journal, session)
             raise FrameError("not-found", f"there is no session {session!r}")
         infos.sort(key=lambda one: (one.state == "open", one.takes_answers, one.updated), reverse=True)
         own = next((one for one in infos if one.agent is None), infos[0])

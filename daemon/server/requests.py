@@ -35,7 +35,7 @@ from tooltap.daemon.search.query import Tally, Wanted, expression_of, phrases_of
 from tooltap.daemon.search.search import Answer, FoundCall, Search, UnavailableError
 from tooltap.daemon.sessions.listing import NAMED, RUNNING, SessionFilter, SessionPlace, place_of
 from tooltap.daemon.sessions.resuming import fork_of, resume_of
-from tooltap.daemon.sessions.stored import SessionEvents, present_id, present_ids
+from tooltap.daemon.sessions.stored import SessionEvents, check_not_lost, present_id, present_ids
 from tooltap.daemon.sessions.usage import zone_of
 from tooltap.daemon.sessions.waiting import find_waiting
 from tooltap.daemon.show.bodies import milliseconds_of
@@ -347,12 +347,14 @@ class Requests:
             raise FrameError("not-ended", str(error)) from None
         self._search.note_deleted(soon=True)
         if not events and not known:
+            check_not_lost(self._journal, request.session)
             raise FrameError("not-found", f"there is no session {request.session!r}")
         return {"events": events}
 
     async def _pin(self, request: PinRequest) -> dict[str, Any]:
         wanted = SessionFilter(session=(request.session,))
         if request.pinned and not await self._journal.sessions(limit=1, wanted=wanted):
+            check_not_lost(self._journal, request.session)
             raise FrameError("not-found", f"there is no session {request.session!r}")
         await self._journal.pin(request.session, pinned=request.pinned)
         return {"pinned": request.pinned}
@@ -646,6 +648,7 @@ async def files_of(journal: Journal, request: FilesRequest, max_bytes: int) -> F
         is_known = is_known or bool(found)
         await anyio.to_thread.run_sync(_note, files, found)
     if not is_known and not await journal.streams_of(request.session):
+        check_not_lost(journal, request.session)
         raise FrameError("not-found", f"there is no session {request.session!r}")
     if request.file is None:
         return await anyio.to_thread.run_sync(_list, files, max_bytes)

@@ -102,6 +102,17 @@ def is_of(session: Mapping[str, Any], name: str, seq: int) -> bool:
     return name == own or session.get("firstSeq", 0) <= seq <= last
 
 
+NO_INTACT_ROW = "the journal is damaged, and has no intact row of a session {!r}"
+
+
+def why_lost(journal: Mapping[str, Any], session: str) -> str:
+    """Return the sentence that says that a session which is not found may be one that the journal has lost; "" if the
+    journal has lost nothing. `journal`: its figures in a `stats` reply."""
+    if journal.get("damages") or journal.get("corrupt"):
+        return NO_INTACT_ROW.format(session[:200])
+    return ""
+
+
 PINNED = {"pinned": True}
 """What the row of a pinned session has besides."""
 ANY_SESSION = SessionFilter()

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from tooltap.daemon.journal.interface import Journal, StoredEvent
-from tooltap.daemon.sessions.listing import SessionFilter, is_of, stored_names
+from tooltap.daemon.journal.interface import Journal, JournalError, StoredEvent
+from tooltap.daemon.sessions.listing import SessionFilter, is_of, stored_names, why_lost
 from tooltap.protocol.filters import ALL_EVENTS, Filter
 
 MOST_SAME = 1_000
@@ -114,3 +114,10 @@ async def present_ids(journal: Journal, names: Sequence[str]) -> tuple[str, ...]
 async def present_id(journal: Journal, name: str) -> str:
     """Return the first of `present_ids`. Raises `JournalError`."""
     return (await present_ids(journal, (name,)))[0]
+
+
+def check_not_lost(journal: Journal, session: str) -> None:
+    """To be called before a session that was not found is called unknown. Raises `JournalError` if the journal may have
+    lost it."""
+    if lost := why_lost(journal.statistics(), session):
+        raise JournalError(lost)

@@ -26,6 +26,9 @@ LOST = (41, 42, 150)
 GAPS = [(41, 42), (150, 150)]
 INTACT = [seq for seq in range(1, EVENTS + 1) if seq not in LOST]
 
+MAYBE_LOST = "the journal is damaged, and has no intact row of a session 'lost'"
+"""What is said of a session that is not found: any of the damaged events may be its own."""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -40,6 +43,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(folder: Path) -> Iterator[tuple[Running, Browser]]:
     with browsed(folder) as served:
         yield served
+
+
+def read_all(daemon: Running) -> None:
+    """Let the daemon find what is damaged."""
+    assert daemon.subscribe(after="start", follow=False).until("live")
 
 
 def gaps_in(lines: list[dict[str, Any]]) -> list[tuple[int, int]]:
@@ -122,6 +130,38 @@ def test_request_for_a_damaged_event_is_refused(served: tuple[Running, Browser])
     assert wire.ask("event", seq=43)["event"]["seq"] == 43
     answer = browser.get("/api/events/41")
     assert (answer.status, answer.json["error"]["code"]) == (410, "corrupt")
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments"),
+    [("remove", {}), ("pin", {}), ("files", {}), ("send", {"text": "go on"})],
+    ids=["remove", "pin", "files", "send"],
+)
+def test_request_says_that_a_session_may_be_lost(
+    served: tuple[Running, Browser], op: str, arguments: dict[str, str]
+) -> None:
+    read_all(served[0])
+    with served[0].connect() as wire:
+        wire.send(op, id=1, session="lost", **arguments)
+        reply = wire.read()
+    assert reply["error"] == {"code": "journal", "message": MAYBE_LOST}
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/sessions/lost", "/sessions/lost/files", "/map?session=lost", "/compare?left=lost", "/api/sessions/lost/files"],
+)
+def test_page_says_that_a_session_may_be_lost(served: tuple[Running, Browser], target: str) -> None:
+    read_all(served[0])
+    answer = served[1].get(target)
+    assert (answer.status, answer.json["error"]) == (503, {"code": "journal", "message": MAYBE_LOST})
+
+
+def test_command_says_that_a_session_may_be_lost(served: tuple[Running, Browser]) -> None:
+    read_all(served[0])
+    printed = here("show", "lost", "--socket", served[0].path)
+    assert printed.returncode == 1
+    assert printed.stderr.decode() == f"tooltap: {MAYBE_LOST}; `tooltap doctor` says what is damaged\n"
 
 
 def test_pages_have_the_gap(served: tuple[Running, Browser]) -> None:

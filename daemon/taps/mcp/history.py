@@ -22,7 +22,7 @@ from tooltap.daemon.client.discovery import ConnectError, DaemonError, Disconnec
 from tooltap.daemon.export.redaction import masked_event, masked_title
 from tooltap.daemon.export.source import MissingRange
 from tooltap.daemon.formats import counted, dollars, spent, tool_name
-from tooltap.daemon.sessions.listing import asked_text, is_of, stored_names
+from tooltap.daemon.sessions.listing import asked_text, is_of, stored_names, why_lost
 from tooltap.daemon.sessions.repository import root_of
 from tooltap.daemon.sessions.worktrees import project_of_path
 from tooltap.daemon.show.blocks import short
@@ -190,6 +190,8 @@ class History:
     async def _row(self, session: str) -> Object:
         rows = (await self._ask("sessions", session=(session,), limit=1))["sessions"]
         if not rows:
+            if lost := why_lost((await request("stats", path=self._socket))["journal"], session):
+                raise NotFoundError(f"{lost[0].upper()}{lost[1:]}.")
             raise NotFoundError(f"There is no session {session}{self._where()}.")
         return dict(rows[0])
 

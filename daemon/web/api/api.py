@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 from tooltap.daemon.journal.interface import NEWEST, Journal, JournalError
 from tooltap.daemon.sessions.listing import RUNNING, SessionFilter
-from tooltap.daemon.sessions.stored import SessionEvents, present_id
+from tooltap.daemon.sessions.stored import SessionEvents, check_not_lost, present_id
 from tooltap.daemon.show.skins.display import CallTimes, display_body
 from tooltap.daemon.web.api.ag_ui import read_run, tellings
 from tooltap.daemon.web.api.metrics import CONTENT_TYPE, exposition
@@ -175,6 +175,7 @@ class _Api:
         """Return the present id of the session in the path. Raises `WebError`."""
         session = await present_id(self._services.journal, request.path_params["session"])
         if not await self._services.journal.sessions(limit=1, wanted=SessionFilter(session=(session,))):
+            check_not_lost(self._services.journal, session)
             raise WebError(404, "not-found", f"there is no session {session[:100]!r}")
         return session
 

@@ -28,7 +28,7 @@ from tooltap.daemon.formats import amount, dollars, is_cost_bound, spent
 from tooltap.daemon.journal.interface import Journal, StoredEvent
 from tooltap.daemon.sessions.listing import STATUSES, WITH_CONTENT, ProjectNames, folder_of, name_of, status_of
 from tooltap.daemon.sessions.row import title_of, words_of
-from tooltap.daemon.sessions.stored import SessionEvents
+from tooltap.daemon.sessions.stored import SessionEvents, check_not_lost
 from tooltap.daemon.show.diff import DiffHunk, FileDiff, cut, hunks_of_diff
 from tooltap.daemon.show.markup import product
 from tooltap.daemon.show.tools.files import TAGS
@@ -456,6 +456,8 @@ class _Compare:
         query = query_of(request, CompareQuery)
         left, right = await self._row(query.left), await self._row(query.right)
         unknown = [name for name, row in ((query.left, left), (query.right, right)) if name and row is None]
+        for name in unknown:
+            check_not_lost(self._journal, name)
         comparison = None
         names = await project_names(self._journal)
         if left is not None and right is not None and query.left != query.right:

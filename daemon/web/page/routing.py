@@ -17,7 +17,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from tooltap.daemon.journal.interface import NEWEST, Journal, JournalError
-from tooltap.daemon.sessions.listing import THIS_MACHINE, ProjectNames, SessionFilter, machine_name
+from tooltap.daemon.sessions.listing import NO_INTACT_ROW, THIS_MACHINE, ProjectNames, SessionFilter, machine_name
+from tooltap.daemon.sessions.stored import check_not_lost
 from tooltap.daemon.show.markup import environment
 from tooltap.daemon.web.http.requests import SessionRoute, WebError, parse_query
 from tooltap.daemon.web.page.addresses import event_url, session_url
@@ -76,9 +77,9 @@ async def known_row_of(journal: Journal, session: str) -> dict[str, Any]:
     row = await row_of(journal, session)
     if row is None:
         events, _ = await journal.read(0, Filter(session=(session,)), max_bytes=1)
-        found = journal.statistics()
-        if events or found.get("damages") or found.get("corrupt"):
-            raise JournalError(f"the journal is damaged, and has no intact row of a session {session[:200]!r}")
+        check_not_lost(journal, session)
+        if events:
+            raise JournalError(NO_INTACT_ROW.format(session[:200]))
         raise WebError(404, "not-found", f"there is no session {session[:200]!r}")
     return row
 

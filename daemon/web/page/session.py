@@ -36,7 +36,7 @@ from tooltap.daemon.sessions.listing import (
     status_of,
 )
 from tooltap.daemon.sessions.resuming import in_shell, resume_of
-from tooltap.daemon.sessions.stored import SessionEvents, present_id
+from tooltap.daemon.sessions.stored import SessionEvents, check_not_lost, present_id
 from tooltap.daemon.show.blocks import LEVELS, Level
 from tooltap.daemon.show.minimap import KINDS, SessionHistory, drawn
 from tooltap.daemon.show.skins.html import RowHtml, Rows, card_html
@@ -205,6 +205,7 @@ class _Page:
         if present != name:
             return RedirectResponse(msgspec.structs.replace(query, session=(present,)).page_url(), 303)
         if not await self._is_known(name):
+            check_not_lost(self._services.journal, name)
             near = await near_sessions(self._services.journal, name)
             values = {"session": name, "near": near, "name_of": name_of, "preferences": preferences_of(request)}
             return await html("unknown_session.html", 404, **values)
@@ -280,6 +281,7 @@ class _Page:
         session = query_of(request, MapQuery).session
         row = await row_of(self._services.journal, session)
         if row is None:
+            check_not_lost(self._services.journal, session)
             raise WebError(404, "not-found", "there is no such session")
         overview = await self._overviews.of(session, row["firstSeq"], is_live=is_live(row))
         return await html("overview.html", overview=overview)

@@ -177,6 +177,8 @@ async def test_damaged_events_of_a_session_are_named(shop: Path, tmp_path: Path)
             assert "(event 2 is damaged in the journal)\n" in read
             assert f"Bash: {FIX}" in read
             assert "damaged" in await refusal(model, "get_event", event=2)
+            lost = await refusal(model, "get_session", session="lost")
+            assert lost == "The journal is damaged, and has no intact row of a session 'lost'."
 
 
 async def test_long_event_is_read_in_parts(shop: Path, daemon: DaemonProcess) -> None:
