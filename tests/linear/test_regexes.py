@@ -94,4 +94,4 @@ def _grows(regex: Regex, method: str, adversary: Adversary, sizes: tuple[int, ..
             return lambda: sum(1 for _ in function(text))
         return lambda: function(text)
 
-    return grows(make, sizes)
+    return grows(make, sizes, timed=True)

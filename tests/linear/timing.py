@@ -67,14 +67,15 @@ def is_steep(small: Cost, large: Cost) -> bool:
     return large.seconds > allowed
 
 
-def grows(make: Callable[[int], Callable[[], Any]], sizes: tuple[int, ...]) -> str | None:
-    """Explain why the work is not linear; None if it is. `make(size)` prepares work on input of that size.
+def grows(make: Callable[[int], Callable[[], Any]], sizes: tuple[int, ...], *, timed: bool = TIMED) -> str | None:
+    """Explain why the work is not linear; None if it is. `make(size)` prepares work on input of that size. Work that is
+    one call of C code is always to be `timed`: it is one step, whatever its size.
 
     Goes from the smallest size to the largest, so that superlinear work is noticed before it takes minutes. What seems
     steep is measured again, and then with even more input: data outgrows a processor cache once, while superlinear work
     stays steep.
     """
-    if not TIMED:
+    if not timed:
         small, large = sizes[-2] // STEPPED, sizes[-1] // STEPPED
         return steps_grow(make, small, large) and steps_grow(make, large, 4 * large)
     before: Cost | None = None
