@@ -13,9 +13,9 @@ from tests.cli.command import here as command
 from tests.cli.tap.spooling import until
 from tests.daemon.events import commit, message
 from tests.daemon.lives import Lives
-from tests.daemon.running import Running, running
+from tests.daemon.running import running
 from tests.daemon.taps.ssh_server import LINUX, SshServer, children, has_ended
-from tests.daemon.taps.test_remotes import FAST, LINES, count, journaled, plain, publish, texts, until_more
+from tests.daemon.taps.test_remotes import FAST, LINES, count, journaled, plain, problem, publish, texts, until_more
 from tooltap.daemon.taps.remotes.settings import Remote, checked, file_of, store
 
 pytestmark = [pytest.mark.process, LINUX]
@@ -95,18 +95,6 @@ def test_address_with_a_port_is_reached(folders: dict[str, Path], monkeypatch: p
 @pytest.mark.parametrize("host", ["ssh://me@box:2222", "ssh://box", "ssh://me@box/", "me@box"])
 def test_machine_bears_the_name_in_its_address(host: str) -> None:
     assert checked(host, None, ()).name == "box"
-
-
-def problem(daemon: Running) -> str:
-    """Wait until the remote `box` has a problem."""
-    found: list[str] = []
-
-    def look() -> bool:
-        found.extend(one["problem"] for one in daemon.stats()["remotes"]["connections"] if "problem" in one)
-        return bool(found)
-
-    until(look)
-    return found[0]
 
 
 @pytest.mark.parametrize(
