@@ -30,7 +30,9 @@ LINE = "not JSON ".ljust(60, "x")
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[DaemonProcess]:
-    with DaemonProcess(tmp_path) as process:
+    settings = tmp_path / "tooltap.toml"
+    settings.write_text("scrub_interval = 0\n")  # a scrub, of which SQLite keeps a file open, begins after a minute
+    with DaemonProcess(tmp_path, "--config", settings) as process:
         yield process.wait_ready()
 
 
