@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,6 +16,8 @@ from google.protobuf.json_format import ParseDict, ParseError
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
+
+from tests.daemon.running import TIMEOUT
 
 IDS = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
 """Key -> hexadecimal digits. In plain Protobuf JSON they would be base64."""
@@ -50,6 +52,8 @@ class Answer(NamedTuple):
     code: int = 200
     headers: Mapping[str, str] = MappingProxyType({})
     body: bytes = b""
+    after: Event | None = None
+    """It is given when this is set."""
 
 
 @contextmanager
@@ -63,6 +67,7 @@ def collecting(*first: Answer) -> Iterator[tuple[str, list[Sent]]]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             answer = next(answers, Answer())
             sent.append(Sent(self.path, dict(self.headers), body))
+            assert answer.after is None or answer.after.wait(TIMEOUT)
             self.send_response(answer.code)
             for name, value in {**answer.headers, "Content-Length": str(len(answer.body))}.items():
                 self.send_header(name, value)

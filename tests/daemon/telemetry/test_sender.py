@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from email.utils import formatdate
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -220,18 +221,19 @@ def test_nothing_is_sent_of_what_began_in_events_that_are_deleted_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the sender knows the session, and waits for the collector."""
-    busy = Answer(503, {"Retry-After": "1"})
-    with collecting(Answer(), busy) as (url, sent), sending(tmp_path, url) as daemon:
+    deleted = Event()
+    with collecting(Answer(), Answer(after=deleted)) as (url, sent), sending(tmp_path, url) as daemon:
         daemon.commit(commit(*turn(1)))
         until(lambda: daemon.stats()["telemetry"]["sent"] == 2, "the first turn")
         daemon.commit(commit(*turn(2, "other", "t"), stream="t"))
-        until(lambda: len(sent) == 2, "the request that is refused")
+        until(lambda: len(sent) == 2, "the request that waits for its answer")
         daemon.commit(commit(*turn(3), base=1))
         with closing(sqlite3.connect(tmp_path / "journal.db", isolation_level=None)) as database:
             add_functions(database)  # as a deletion does that is not over
             database.execute("DELETE FROM events WHERE seq<=4 OR seq IN (9, 10)")
             set_meta(database, "expired", 10)
         monkeypatch.setattr(daemon.daemon.journal, "_last_expired", 10)
+        deleted.set()
         until(lambda: daemon.stats()["telemetry"]["behind"] == 0, "the end")
         spans = received(sent)
 
