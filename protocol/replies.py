@@ -360,7 +360,8 @@ class SearchResult(_Result, kw_only=True):
     next: int | None = None
     """Present if there may be more: pass it as `before` to get them."""
     complete: bool
-    """False if the search took too long: there may be hits that were not found, or not counted."""
+    """False if the search took too long, or if it is of a host or a status and more than 5,000 sessions have hits: some
+    hits may not have been found, or not counted."""
     upto: int
     """The `seq` of the newest event that was searched."""
     behind: int
@@ -606,7 +607,8 @@ class EndedCallsResult(_Result, kw_only=True):
     next: int | None = None
     """Present if there may be more: pass it as `before` to get them."""
     complete: bool
-    """False if the search took too long: there may be calls that were not found."""
+    """False if the search took too long, or if it is of a host and more than 5,000 sessions have such calls: some may
+    not have been found."""
     upto: int
     """The `seq` of the newest event that was searched."""
     behind: int

@@ -482,9 +482,12 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
         phrases=phrases_of(request.query),
         everything=not expression,
     )
+    is_matched = True
     try:
         if request.status is not None or request.host is not None:
-            wanted = await _of_matching(search, journal, wanted, request.before, request.status, request.host)
+            wanted, is_matched = await _of_matching(
+                search, journal, wanted, request.before, request.status, request.host
+            )
         answer = await search.find(
             wanted,
             before=request.before,
@@ -530,7 +533,7 @@ async def search_result(search: Search, journal: Journal, request: SearchRequest
         total=sum(one.hits for one in tallies) if request.counts else None,
         found_in=len(tallies) if request.counts else None,
         next=answer.next,
-        complete=answer.complete,
+        complete=answer.complete and is_matched,
         upto=answer.upto,
         behind=answer.behind,
         floor=answer.floor or None,
@@ -546,11 +549,12 @@ async def _of_matching(
     before: int | None,
     status: tuple[str, ...] | None,
     host: tuple[str, ...] | None,
-) -> Wanted:
-    """Restrict the search to sessions that have hits, and one of the requested statuses and hosts."""
-    tallies, _ = await search.count(wanted, before=before)
+) -> tuple[Wanted, bool]:
+    """Restrict the search to sessions that have hits, and one of the requested statuses and hosts; and return whether
+    these are all such sessions."""
+    tallies, is_counted = await search.count(wanted, before=before)
     rows = await _rows(journal, [one.session for one in tallies[:MOST_SESSIONS]], status, host)
-    return wanted._replace(sessions=list(rows))
+    return wanted._replace(sessions=list(rows)), is_counted and len(tallies) <= MOST_SESSIONS
 
 
 async def _rows(
@@ -589,9 +593,10 @@ async def ended_calls(search: Search, journal: Journal, request: EndedCallsReque
         outcomes=request.outcome,
         file=named,
     )
+    is_matched = True
     try:
         if request.host is not None:
-            wanted = await _of_matching(search, journal, wanted, request.before, None, request.host)
+            wanted, is_matched = await _of_matching(search, journal, wanted, request.before, None, request.host)
         found = await search.calls(wanted, file=request.file, before=request.before, limit=request.limit)
     except UnavailableError as error:
         raise FrameError("no-index", str(error)) from None
@@ -599,7 +604,7 @@ async def ended_calls(search: Search, journal: Journal, request: EndedCallsReque
     result = EndedCallsResult(
         calls=[_ended_call(one, rows.get(one.session, {})) for one in found.calls],
         next=found.next,
-        complete=found.complete,
+        complete=found.complete and is_matched,
         upto=found.upto,
         behind=found.behind,
         floor=found.floor or None,

@@ -1789,7 +1789,10 @@ export interface SearchResult {
   foundIn?: number;
   /** Present if there may be more: pass it as `before` to get them. */
   next?: number;
-  /** False if the search took too long: there may be hits that were not found, or not counted. */
+  /**
+   * False if the search took too long, or if it is of a host or a status and more than 5,000 sessions have hits:
+   * some hits may not have been found, or not counted.
+   */
   complete: boolean;
   /** The `seq` of the newest event that was searched. */
   upto: number;
@@ -2039,7 +2042,10 @@ export interface EndedCallsResult {
   calls: EndedCall[];
   /** Present if there may be more: pass it as `before` to get them. */
   next?: number;
-  /** False if the search took too long: there may be calls that were not found. */
+  /**
+   * False if the search took too long, or if it is of a host and more than 5,000 sessions have such calls: some
+   * may not have been found.
+   */
   complete: boolean;
   /** The `seq` of the newest event that was searched. */
   upto: number;

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.daemon.events import commit, event, message
+from tests.daemon.events import call, commit, event, message, result
 from tests.daemon.running import Running, Wire, running
 from tests.daemon.search.conftest import patient as patient
+from tooltap.daemon.search import search
+from tooltap.daemon.server import requests
 from tooltap.protocol.events import SessionEvent, Turn
 
 
@@ -129,3 +133,52 @@ def test_a_session_that_was_removed_is_not_found(tmp_path: Any) -> None:
         wire.ask("remove", session="b")
         found = wire.ask("search", query="word")
         assert ([one["session"] for one in found["hits"]], sessions(found)) == (["a"], ["a"])
+
+
+FILTERED = (
+    ("search", {"query": "word", "host": ["."]}),
+    ("search", {"query": "word", "host": ["."], "counts": False}),
+    ("search", {"query": "word", "status": ["unknown", "completed"]}),
+    ("search", {"query": "", "status": ["unknown", "completed"]}),
+    ("ended-calls", {"host": ["."]}),
+)
+"""Requests with filters for which the sessions that have hits are counted first."""
+
+
+@pytest.mark.parametrize("journal", ["file", "nats"])
+@pytest.mark.parametrize(
+    ("module", "limit", "value", "listed"),
+    [(search, "COUNT_SECONDS", -1.0, []), (requests, "MOST_SESSIONS", 1, ["b"])],
+)
+def test_sessions_that_were_not_all_counted_are_not_all_that_match(
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    journal: str,
+    module: ModuleType,
+    limit: str,
+    value: float,
+    listed: list[str],
+) -> None:
+    place = {} if journal == "file" else {"journal": str(request.getfixturevalue("nats_place"))}
+    with running(tmp_path, **place) as daemon, daemon.connect() as wire:
+        for name in ("a", "b"):
+            of = {"session": name}
+            daemon.commit(
+                commit(message("word", name, **of), call("c", name, **of), result("c", name, **of), stream=name)
+            )
+        daemon.until_indexed()
+
+        for op, arguments in FILTERED:
+            whole = wire.ask(op, **arguments)
+            assert (found_in(whole), whole["complete"]) == (["b", "a"], True)
+
+        monkeypatch.setattr(module, limit, value)
+        for op, arguments in FILTERED:
+            partial = wire.ask(op, **arguments)
+            assert (found_in(partial), partial["complete"]) == (listed, False)
+
+
+def found_in(answer: dict[str, Any]) -> list[str]:
+    """The sessions of the hits or calls."""
+    return list(dict.fromkeys(one["session"] for one in answer.get("hits", answer.get("calls", ()))))
