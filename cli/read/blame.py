@@ -14,7 +14,7 @@ import click
 from tooltap.cli.common.columns import columns_of, padded
 from tooltap.cli.common.commands import Choice, Command
 from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
-from tooltap.cli.common.filters import json_option, session_option
+from tooltap.cli.common.filters import host_option, json_option, session_option
 from tooltap.cli.common.moments import SECOND, brief_time, local_time
 from tooltap.cli.common.options import bytes_option
 from tooltap.cli.common.printing import (
@@ -33,6 +33,7 @@ from tooltap.cli.common.printing import (
 from tooltap.cli.common.terminal import paged
 from tooltap.cli.read.sessions import find_session, short_ids
 from tooltap.daemon.formats import counted
+from tooltap.daemon.sessions.listing import THIS_MACHINE
 
 if TYPE_CHECKING:
     from tooltap.cli.read.edits import Call, Edits
@@ -80,6 +81,7 @@ class LineRange(click.ParamType[tuple[int, int | None]]):
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-L", "lines", type=LineRange(), metavar="START,END", help="Only these lines: 10,20 or 10,+5 or 10.")
 @session_option("Only lines written in")
+@host_option("Count edits of")
 @json_option("Print a JSON object for each range of lines.")
 @click.option("--format", "form", type=Choice([AGENT_TRACE]), help="Print a record of Agent Trace, for other programs.")
 @bytes_option("--file-bytes", MAX_FILE, "Limit of the size of the file.")
@@ -98,6 +100,7 @@ def command(
     file: Path,
     lines: tuple[int, int | None] | None,
     session: str | None,
+    host: tuple[str, ...],
     as_json: bool,
     form: str | None,
     file_bytes: int,
@@ -110,17 +113,20 @@ def command(
     A line is a call's if it still is as the call wrote it. What a person, a formatter, a shell command or a merge has
     written or changed is unknown, and so is what two calls may have written.
 
+    Only edits on this machine count, unless --host names others: there, the same path is another file.
+
     Pass the number before the time to `tooltap show`.
     """
     if as_json and form:
         raise click.UsageError("--json and --format exclude each other")
-    from tooltap.cli.read.edits import read_edits
+    from tooltap.cli.read.edits import other_hosts, read_edits
 
     data = _read(file, file_bytes)
     text = _text(file, data)
     wanted = None if session is None else find_session(socket, session)["session"]
     warn_of_unread(socket)
-    found = read_edits(socket, os.path.abspath(file))
+    hosts = host or (THIS_MACHINE,)
+    found = read_edits(socket, os.path.abspath(file), hosts)
     texts = text.removesuffix("\n").split("\n") if text else []
     calls = _attribute(found, text, most)
     first, last = _bounds(file, lines, len(texts))
@@ -143,6 +149,9 @@ def command(
         on_stderr(_summary(shown, found.sessions))
     else:
         on_stderr(f"no line of it is known to have been written in session {short(short_ids([wanted])[0])}")
+    if all(call is None for _, call in shown) and (others := other_hosts(socket, found.path, hosts)):
+        options = " ".join(f"--host {short(one)}" for one in others)
+        warn(f"a file with this path was changed elsewhere: to count these edits, add {options}")
 
 
 def _read(file: Path, most: int) -> bytes:
@@ -223,6 +232,7 @@ def _described(start: int, end: int, call: Call | None, sessions: dict[str, dict
         "session": call.session,
         "provider": row.get("provider"),
         "title": row.get("title"),
+        "host": row.get("host"),
         "seq": call.seq,
         "name": call.name,
         "ts": call.ts,

@@ -1,9 +1,9 @@
-"""What all sessions did to one file: its edits, read from the daemon's journal."""
+"""What the sessions of some hosts did to one file: its edits, read from the daemon's journal."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from tooltap.cli.common.connection import daemon_errors, request
 from tooltap.cli.common.printing import warn
 from tooltap.cli.read.changed_files import warn_of_uncounted
 from tooltap.cli.read.sessions import list_sessions
-from tooltap.daemon.sessions.listing import is_of
+from tooltap.daemon.sessions.listing import host_of, is_of
 from tooltap.normalizers.changes.attribution import Edit, earlier_paths
 from tooltap.normalizers.changes.file_calls import FileCalls
 from tooltap.normalizers.changes.steps import FILE_TOOLS
@@ -48,19 +48,20 @@ class Edits(NamedTuple):
     """Row of each session that changed the file, by its id."""
 
 
-def read_edits(socket: Path | None, file: str) -> Edits:
-    """Read what sessions did to the file. `file`: its absolute path, in which there may be symbolic links."""
+def read_edits(socket: Path | None, file: str, hosts: Sequence[str]) -> Edits:
+    """Read what sessions did to the file. `file`: its absolute path, in which there may be symbolic links. `hosts`: of
+    the sessions, as filters name them."""
     resolve = _Resolver(file)
     path = resolve(file)
     paths = {path}
     sessions: dict[str, dict[str, Any]] = {}
     asked: set[str] = set()
-    _warn_of_uncounted(request(socket, "changed-files", file=path, limit=MOST_FILES))
+    _warn_of_uncounted(request(socket, "changed-files", file=path, host=hosts, limit=MOST_FILES))
     while True:
         for one in sorted(paths - asked):
             resolve.add(one)
             for needle in dict.fromkeys((one, f"/{os.path.basename(one)}", *((file,) if one == path else ()))):
-                sessions |= _sessions(socket, needle, lambda stated, wanted=one: resolve(stated) == wanted)  # type: ignore[misc]
+                sessions |= _sessions(socket, needle, hosts, lambda stated, wanted=one: resolve(stated) == wanted)  # type: ignore[misc]
         asked |= paths
         rows = _rows(socket, sessions)
         edits, calls = _read(socket, rows, resolve, paths)
@@ -70,6 +71,12 @@ def read_edits(socket: Path | None, file: str) -> Edits:
             return Edits(its, path, calls, rows)
         if len(paths) > MOST_PATHS:
             raise click.ClickException(f"the file has had more than {MOST_PATHS} names, so its edits are not replayed")
+
+
+def other_hosts(socket: Path | None, path: str, hosts: Sequence[str]) -> list[str]:
+    """Return the names of the other hosts on which a file with this path was changed, as filters name them."""
+    reply = request(socket, "changed-files", file=path, limit=MOST_FILES)
+    return sorted({host_of(one) for one in reply["files"] if one["path"] == path} - {*hosts})
 
 
 class _Resolver:
@@ -94,13 +101,15 @@ class _Resolver:
         return self._known[path]
 
 
-def _sessions(socket: Path | None, needle: str, is_wanted: Callable[[str], bool]) -> dict[str, dict[str, Any]]:
+def _sessions(
+    socket: Path | None, needle: str, hosts: Sequence[str], is_wanted: Callable[[str], bool]
+) -> dict[str, dict[str, Any]]:
     """Return the sessions that changed a file, as replies describe them. `needle`: in the path of the file."""
     found: dict[str, dict[str, Any]] = {}
     until: int | None = None
     while True:
         given = {} if until is None else {"until": until}
-        reply = request(socket, "changed-files", file=needle, limit=MOST_FILES, order="time", **given)
+        reply = request(socket, "changed-files", file=needle, host=hosts, limit=MOST_FILES, order="time", **given)
         rows = [one for one in reply["files"] if is_wanted(one["path"])]
         new = {one["session"]: one for row in rows for one in row["changedBy"] if one["session"] not in found}
         found |= new

@@ -200,7 +200,14 @@ def _files(world: World, new: Path) -> Iterator[Words]:
 
 def _blame(world: World, new: Path) -> Iterator[Words]:
     """Of a file with a hostile name and text, which a session with a hostile name has written."""
-    for words in ((), ("--json",), ("--format", "agent-trace"), ("-L", ARGUMENT), ("--session", ARGUMENT)):
+    for words in (
+        (),
+        ("--json",),
+        ("--format", "agent-trace"),
+        ("-L", ARGUMENT),
+        ("--session", ARGUMENT),
+        ("--host", ARGUMENT),
+    ):
         yield from _daemons(world, world.edited, *words)
     yield from _daemons(world, new / ARGUMENT)
 

@@ -19,6 +19,7 @@ from tests.attacks.masked import FAKES
 from tests.cli.command import here, sentence
 from tests.cli.hostile.runs import on_a_terminal
 from tests.daemon import events
+from tests.daemon.changing import edited
 from tests.daemon.running import Running, running
 from tests.normalizers.changes.test_recordings import APP, UTIL
 from tests.normalizers.reading import FIXTURES
@@ -178,6 +179,46 @@ def test_session_in_another_worktree_changed_another_file(place: Place) -> None:
     run_agent(place, "elsewhere", EARLY, write("src/tree.py", "a = 1\n"), cwd=place.root / ".worktrees" / "x")
 
     assert sessions(place, put(place, "src/tree.py", "a = 1\n")) == [None]
+
+
+@pytest.fixture(scope="module")
+def shared(place: Place) -> Path:
+    """A file of two lines. A session here has written the first one; one of the remote `sandbox`, in a file with the
+    same path, the second."""
+    file = place.root / "src/shared.py"
+    run_agent(place, "done-here", EARLY, write(str(file), "a = 1\n"))
+    edit_there(place, "sandbox", file, "a = 1\n", "a = 1\nb = 2\n")
+    return put(place, "src/shared.py", "a = 1\nb = 2\n")
+
+
+def edit_there(place: Place, host: str, file: Path, old: str, new: str) -> None:
+    """Commit an edit by a session of a remote."""
+    theirs: dict[str, Any] = {"session": f"{host}/there", "stream": f"{host}/s", "host": host}
+    at = round(LATE.timestamp() * 1_000)
+    place.daemon.commit(events.commit(*edited("1", str(file), old, new, ts=at, **theirs), stream=f"{host}/s"))
+
+
+def test_edits_on_another_host_count_only_if_it_is_named(place: Place, shared: Path) -> None:
+    by_default, here_, both, there = (
+        [(one.get("session"), one.get("host")) for one in blame(place, shared, *words)]
+        for words in ((), ("--host", "."), ("--host", ".", "--host", "sandbox"), ("--host", "sandbox"))
+    )
+
+    assert by_default == here_ == [("done-here", None), (None, None)]
+    assert both == [("done-here", None), ("sandbox/there", "sandbox")]
+    assert there == [(None, None), ("sandbox/there", "sandbox")]
+
+
+def test_other_hosts_with_the_path_are_named_if_no_line_is_known(place: Place, shared: Path) -> None:
+    file = put(place, "src/there.py", "a = 1\n")
+    edit_there(place, "box", file, "", "a = 1\n")
+    said = {
+        words: here("blame", "--socket", place.daemon.path, *words).stderr.decode().splitlines()[1:]
+        for words in ((file,), (file, "--host", "box"), (shared,), (shared, "--session", "sandbox/there"))
+    }
+    hint = "tooltap: a file with this path was changed elsewhere: to count these edits, add --host"
+
+    assert list(said.values()) == [[f"{hint} box"], [], [], [f"{hint} sandbox"]]
 
 
 def test_file_is_found_through_symbolic_links(place: Place, tmp_path: Path) -> None:
