@@ -234,6 +234,8 @@ class WaitingRequest(_Request[WaitingResult], kw_only=True, tag="waiting"):
     provider: Values | None = None
     project: Values | None = None
     """Folders of the sessions' projects."""
+    host: Values | None = None
+    """Hosts of the sessions: names of remotes, or `.` for the daemon's own machine."""
     may_after: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 60_000
     """Milliseconds after which an open call of a followed session file may be waiting for a permission. Such files
     state no requests."""

@@ -517,6 +517,8 @@ class Waiting(_Result, kw_only=True):
     """Title of the session."""
     project: str | None = None
     cwd: str | None = None
+    host: str | None = None
+    """Name of the remote that the session comes from; absent for one of the daemon's own machine."""
     provider: str
     stream: str
     seq: int

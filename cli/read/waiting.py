@@ -11,7 +11,7 @@ import click
 from tooltap.cli.common.columns import fit, terminal_columns
 from tooltap.cli.common.commands import Command
 from tooltap.cli.common.connection import request, socket_option, wait_option, warn_of_unread
-from tooltap.cli.common.filters import agent_option, json_option, project_option
+from tooltap.cli.common.filters import agent_option, host_option, json_option, project_option
 from tooltap.cli.common.printing import (
     at_terminal,
     joined,
@@ -43,6 +43,7 @@ MAX_TEXT = 500
 )
 @agent_option(help="Sessions of this agent (claude, codex, gemini, …). May be repeated.")
 @project_option("Sessions in this directory: its path, or its name. May be repeated.")
+@host_option("Sessions of")
 @click.option(
     "--may-after",
     type=click.IntRange(min=0),
@@ -56,7 +57,13 @@ MAX_TEXT = 500
 @wait_option
 @socket_option
 def command(
-    agent: tuple[str, ...], project: tuple[str, ...], may_after: int, as_json: bool, brief: bool, socket: Path | None
+    agent: tuple[str, ...],
+    project: tuple[str, ...],
+    host: tuple[str, ...],
+    may_after: int,
+    as_json: bool,
+    brief: bool,
+    socket: Path | None,
 ) -> None:
     """List what waits for you: permissions, questions and plans.
 
@@ -66,7 +73,7 @@ def command(
     """
     if as_json and brief:
         raise click.UsageError("--json and --brief exclude each other")
-    filters = {"provider": agent, "project": find_projects(socket, project)}
+    filters = {"provider": agent, "project": find_projects(socket, project), "host": host}
     given = {name: value for name, value in filters.items() if value}
     if not brief:
         warn_of_unread(socket)
@@ -117,7 +124,15 @@ def _print_lines(waiting: list[dict[str, Any]], now: int) -> None:
         asked = f"{_type(one)}: {short(asked_text(one), MAX_TEXT)}" + (f"  [{options}]" if options else "")
         line = fit(f"{one['seq']:>{digits}}  {asked}", width)
         say(styled(line, "yellow" if one.get("certain", True) else "dim") if wants_colour() else line)
-        about = (one.get("title"), folder_name(str(one.get("project") or "")), one["provider"], _age(one, now), name)
+        host = f"on {one['host']}" if "host" in one else ""
+        about = (
+            one.get("title"),
+            folder_name(str(one.get("project") or "")),
+            one["provider"],
+            host,
+            _age(one, now),
+            name,
+        )
         where = fit(" " * (digits + 2) + " · ".join(short(part) for part in about if part), width)
         say(joined([styled(where, "dim") if wants_colour() else where]))
 

@@ -295,7 +295,11 @@ class Requests:
 
     async def _waiting(self, request: WaitingRequest) -> WaitingResult:
         wanted = SessionFilter(
-            session=request.session, status=RUNNING, provider=request.provider, project=request.project
+            session=request.session,
+            status=RUNNING,
+            provider=request.provider,
+            project=request.project,
+            host=request.host,
         )
         sessions = await self._journal.sessions(limit=MOST_RUNNING, order="time", wanted=wanted)
         opened = await self._journal.open_calls()

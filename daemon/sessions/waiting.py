@@ -139,6 +139,7 @@ def _waiting(session: Mapping[str, Any], opened: Mapping[str, Any], **fields: An
         title=session.get("title"),
         project=folder_of(dict(session)) or None,
         cwd=session.get("cwd"),
+        host=session.get("host"),
         provider=session["provider"],
         stream=opened["stream"],
         seq=opened["seq"],

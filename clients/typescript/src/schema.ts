@@ -996,6 +996,8 @@ export interface WaitingRequest {
   provider?: string[];
   /** Folders of the sessions' projects. */
   project?: string[];
+  /** Hosts of the sessions: names of remotes, or `.` for the daemon's own machine. */
+  host?: string[];
   /**
    * Milliseconds after which an open call of a followed session file may be waiting for a permission. Such files
    * state no requests.
@@ -1951,6 +1953,8 @@ export interface Waiting {
   title?: string;
   project?: string;
   cwd?: string;
+  /** Name of the remote that the session comes from; absent for one of the daemon's own machine. */
+  host?: string;
   provider: string;
   stream: string;
   /** The `seq` of the event that asks. */

@@ -184,7 +184,7 @@ def _calls(world: World, new: Path) -> Iterator[Words]:
 
 def _waiting(world: World, new: Path) -> Iterator[Words]:
     yield from _sessions(world, new)
-    for option in ("--agent", "--project", "--may-after"):
+    for option in ("--agent", "--project", "--host", "--may-after"):
         yield (option, ARGUMENT, "--socket", world.daemon.path)
 
 

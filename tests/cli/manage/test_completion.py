@@ -175,7 +175,7 @@ def test_hosts_are_completed(two_remotes: Running, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("tooltap.cli.common.completion.TIMEOUT", PATIENCE)
     at = ("--socket", str(two_remotes.path))
 
-    for command in ("sessions", "search", "calls", "files", "usage", "export", "blame"):
+    for command in ("sessions", "waiting", "search", "calls", "files", "usage", "export", "blame"):
         assert complete(command, *at, "--host", "") == [".", "box", "lab"]
         assert complete(command, *at, "--host", "b") == ["box"]
     assert complete("remote", "remove", *at, "") == ["lab"]

@@ -6,11 +6,13 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.command import COMMAND, environment, here, sentence
+from tests.cli.hostile.runs import on_a_terminal
 from tests.cli.screen import started
 from tests.daemon.events import call, commit, event
 from tests.daemon.running import Running, running
@@ -103,6 +105,21 @@ def test_filters(daemon: Running) -> None:
     assert sessions("--agent", "codex") == ["0a-tap"]
     assert sessions("--project", "/src/shop") == sessions("--project", "shop") == ["0a-tap"]
     assert sessions("--may-after", "3000") == ["0b-asks", "0a-tap"]
+
+
+def test_filter_by_host(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        for host, session in ((None, "mine"), ("box", "box/theirs")):
+            about: dict[str, Any] = {"session": session, "host": host}
+            asks = event(
+                PermissionRequest, session, permission_id="p", type="permission", call_id="c", name="Bash", **about
+            )
+            daemon.commit(commit(call("c", session, **about), asks, stream=session))
+        both, there = (waiting(daemon, "--brief", *words) for words in ((), ("--host", "box")))
+        screen = on_a_terminal("waiting", "--socket", daemon.path, columns=100).output.decode()
+
+        assert (both, there) == ("2 waiting: gemini\n", "1 waiting: gemini\n")
+        assert [line.split(" · ")[1:-1] for line in screen.splitlines()[1::2]] == [[], ["on box"]]
 
 
 def test_nothing_waits(daemon: Running) -> None:

@@ -464,3 +464,18 @@ def test_what_waits_for_a_person(daemon: Running, wire: Wire) -> None:
     assert (second["session"], second["preview"], second["certain"]) == ("file", "make", False)
     assert "`tooltap hooks install`" in second["whyNot"]
     assert wire.ask("waiting", mayAfter=2**53)["waiting"] == [certain]
+
+
+def test_what_waits_on_some_hosts(daemon: Running, wire: Wire) -> None:
+    for host, session in ((None, "mine"), ("box", "box/theirs")):
+        about: dict[str, Any] = {"stream": session, "session": session, "host": host}
+        asks = event(PermissionRequest, permission_id="p", type="permission", call_id="c", name="Bash", **about)
+        daemon.commit(commit(call("c", **about), asks, stream=session))
+
+    def found(*hosts: str) -> list[tuple[str, str | None]]:
+        given = {"host": hosts} if hosts else {}
+        return [(one["session"], one.get("host")) for one in wire.ask("waiting", **given)["waiting"]]
+
+    mine, theirs = ("mine", None), ("box/theirs", "box")
+    assert found() == found(".", "box") == [mine, theirs]
+    assert (found("."), found("box"), found("lab")) == ([mine], [theirs], [])
