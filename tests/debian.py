@@ -29,6 +29,8 @@ COMPOSE = ROOT / "packaging" / "compose.yaml"
 BASE_SUITE = "trixie"
 """A suite with the minor version of Python that the Dockerfile names."""
 PACKAGES = "ca-certificates,git,make,python3,python3-venv"
+BUSYBOX = "RUN apt-get update && apt-get install --yes busybox && ln -s busybox /usr/bin/wget\n"
+"""Has the wget of Alpine, which checks the nats-server."""
 SETTINGS = (
     Path("/etc/pip.conf"),
     Path.home() / ".config" / "pip",
@@ -123,6 +125,7 @@ def check_image(folder: Path) -> None:
         print("the image alone: works", flush=True)
         _compose("up", "--detach", "--no-build")
         daemon, nats = f"{PROJECT}_tooltap_1", f"{PROJECT}_nats_1"
+        _until_healthy(nats)
         check_daemon(daemon)
         check_stop(daemon)
         _run("podman", "stop", nats)
@@ -172,7 +175,7 @@ def build(folder: Path) -> None:
     shutil.copy(Path(sys.executable).with_name("nats-server"), context)
     made = {
         base: "FROM scratch\nADD base.tar /\n",
-        nats: 'FROM scratch\nCOPY nats-server /\nENTRYPOINT ["/nats-server"]\n',
+        nats: f'FROM docker.io/library/{base}\n{BUSYBOX}COPY nats-server /\nENTRYPOINT ["/nats-server"]\n',
     }
     for name, text in made.items():
         (context / "Containerfile").write_text(text)
@@ -186,8 +189,7 @@ def build(folder: Path) -> None:
 
 def check_daemon(container: str) -> None:
     """Check that a daemon becomes healthy, stores a recording, and finds nothing wrong."""
-    healthy = ("podman", "healthcheck", "run", container)
-    _until(lambda: subprocess.run(healthy, capture_output=True, check=False).returncode == 0, f"{container} is healthy")
+    _until_healthy(container)
     tooltap = ("podman", "exec", "--interactive", container, "tooltap")
     _run(*tooltap, "ingest", "-", stdin=RECORDING.read_bytes())
     if SESSION not in _run(*tooltap, "sessions"):
@@ -204,6 +206,11 @@ def check_stop(container: str) -> None:
 
 def _compose(*command: str, check: bool = True) -> None:
     _run("podman-compose", "--project-name", PROJECT, "--file", str(COMPOSE), *command, check=check)
+
+
+def _until_healthy(container: str) -> None:
+    check = ("podman", "healthcheck", "run", container)
+    _until(lambda: subprocess.run(check, capture_output=True, check=False).returncode == 0, f"{container} is healthy")
 
 
 def _until(holds: Callable[[], bool], what: str) -> None:

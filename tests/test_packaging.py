@@ -212,6 +212,18 @@ def test_image_runs_a_daemon_that_the_page_can_reach(command: str) -> None:
     assert options["allow_remote"]
 
 
+def test_compose_file_starts_the_daemon_when_its_server_answers() -> None:
+    """The check asks at the port that the server's command opens."""
+    _, nats, tooltap = re.split(
+        r"^  (?:nats|tooltap):\n", (manual.FOLDER / "compose.yaml").read_text(), maxsplit=2, flags=re.MULTILINE
+    )
+    [command, check] = map(json.loads, re.findall(r"^ +(?:command|test): (\[.*\])$", nats, re.MULTILINE))
+    [waits_for] = re.findall(r"^ +depends_on: (.*)$", tooltap, re.MULTILINE)
+
+    assert waits_for == "{ nats: { condition: service_healthy } }"
+    assert check[-1] == f"http://127.0.0.1:{command[command.index('--http_port') + 1]}/healthz"
+
+
 def test_formula_is_of_the_package() -> None:
     text = FORMULA.read_text()
     stated = dict(re.findall(r'^  (desc|homepage|url|license|depends_on) "(.*)"$', text, re.MULTILINE))
