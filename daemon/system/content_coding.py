@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 
 import zstandard
 
-__all__ = ["PIECE", "CodingError", "decoder"]
+__all__ = ["PIECE", "CodingError", "Decode", "decoder"]
 
 Decode: TypeAlias = Callable[[bytes], Iterable[bytes]]
 """Decodes the next bytes of a body, or at its end none, to one piece or more; raises `CodingError`. A few bytes may be

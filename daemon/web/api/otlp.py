@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import anyio
+from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -34,12 +36,16 @@ class _Refusal(NamedTuple):
 
 
 def routes(receiver: Receiver) -> list[Route]:
+    # One body at a time: each may be `OTLP_BYTES` long when it is decoded.
+    decoding = anyio.CapacityLimiter(1)
+
     async def take_in(signal: Signal, request: Request) -> Response:
         is_json = _is_json(request)
         if is_json is None:
             return _unsupported()
         try:
-            body = _decoded(await request.body(), request.headers.get("content-encoding", ""))
+            coding = request.headers.get("content-encoding", "")
+            body = await run_sync(_decoded, await request.body(), coding, limiter=decoding)
             await receiver.take_in(signal, body, is_json=is_json)
         except (BodyError, CodingError) as error:
             return _refused(is_json, _Refusal(400, INVALID, f"the body cannot be read: {error}"))
@@ -71,7 +77,7 @@ class _TooLongError(Exception):
 
 
 def _decoded(body: bytes, coding: str) -> bytes:
-    """Decode a body. Raises `CodingError` and `_TooLongError`."""
+    """Decode a body. Blocks. Raises `CodingError` and `_TooLongError`."""
     decode, decoded = decoder(coding), bytearray()
     for data in (body, b""):
         for piece in decode(data):

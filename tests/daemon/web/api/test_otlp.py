@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,12 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from tests.daemon.running import Running
+from tests.daemon.running import TIMEOUT, Running
 from tests.daemon.taps.log_records import encoded, event, gists, request, span, spans, turn
 from tests.daemon.web.browsing import Browser, Response, browsed, socket_lines
+from tooltap.daemon.system.content_coding import Decode, decoder
 from tooltap.daemon.taps.otlp import receiver
+from tooltap.daemon.web.api import otlp
 from tooltap.daemon.web.http.guard import OTLP_BYTES
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
@@ -56,6 +60,27 @@ def test_batch_in_protobuf_may_be_compressed(browser: Browser, daemon: Running) 
     answer = send(browser, gzip.compress(body), PROTOBUF, coding="gzip")
 
     assert (answer.status, answer.headers["content-type"], answer.body) == (200, PROTOBUF, b"")
+    assert gists(stored(daemon)) == TURN
+
+
+def test_daemon_answers_others_while_it_decompresses_a_batch(
+    browser: Browser, daemon: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decompressing, answered = threading.Event(), threading.Event()
+
+    def waiting(codings: str) -> Decode:
+        decompressing.set()
+        assert answered.wait(TIMEOUT)
+        return decoder(codings)
+
+    monkeypatch.setattr(otlp, "decoder", waiting)
+    with ThreadPoolExecutor(1) as exporter:
+        sent = exporter.submit(send, browser, gzip.compress(encoded(request(*turn()))), coding="gzip")
+        assert decompressing.wait(TIMEOUT)
+        assert browser.get("/healthz").status == 200
+        answered.set()
+
+    assert sent.result().status == 200
     assert gists(stored(daemon)) == TURN
 
 
