@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter, OrderedDict
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -52,7 +53,7 @@ from tooltap.daemon.journal.nats.message import EVENTS_A_MESSAGE, CommitPart, en
 from tooltap.daemon.journal.nats.place import NatsPlace
 from tooltap.daemon.journal.nats.rebuild import CatchUp, advance, load, missing, rebuild_rows
 from tooltap.daemon.journal.nats.requests import Requests
-from tooltap.daemon.journal.nats.retention import Retention
+from tooltap.daemon.journal.nats.retention import Retention, decode_question, encode_answer, sessions_named
 from tooltap.daemon.journal.nats.state import (
     OwnRow,
     Row,
@@ -134,11 +135,22 @@ class NatsJournal(Journal):
         """What this daemon has removed, and has not added to the journal's total yet."""
         self._noting: tuple[RetentionStatistics, RetentionStatistics] | None = None
         """What it was adding when the server did not answer, and the total before that."""
-        self._retention = Retention(connection, self._messages, self._state, self.load_stream)
         self._catch_up = CatchUp(connection, self._messages, self._state, self._requests)
+        self._retention = Retention(
+            connection,
+            self._messages,
+            self._state,
+            self.load_stream,
+            daemon,
+            self.ask_daemon,
+            self._unwritten,
+            self._catch_up.bring_up,
+        )
         self._feed: Feed | None = None
         self._unconfirmed: dict[str, Commit] = {}
         """Commit id -> own commit that the feed has not delivered yet."""
+        self._storing: dict[str, tuple[Commit, OwnRow]] = {}
+        """Commit id -> own commit that the server may have stored, and the row that does not include it yet."""
         self._states: dict[str, tuple[StreamState, bool]] = {}
         """Stream -> state, and whether it is of a followed file: all streams that this daemon has committed to and that
         have not ended, and some that have."""
@@ -350,6 +362,7 @@ class NatsJournal(Journal):
         parts = await self._encoded(commit, commit_id, 0 if restarts else row.row.since)
         if self._feed is not None and len(parts) == 1:
             self._unconfirmed[commit_id] = commit
+        self._storing[commit_id] = commit, row
         journals = self._connection.journals
         failpoint("before-commit")
         try:
@@ -361,6 +374,8 @@ class NatsJournal(Journal):
                 del self._rows[stream]
                 self._state.drop(stream)
             raise
+        finally:
+            del self._storing[commit_id]
         failpoint("after-commit")
         self._count(commit.info)
         if self._connection.journals == journals:
@@ -668,7 +683,19 @@ class NatsJournal(Journal):
         return f"{self._connection.place.name}.ask.{daemon}"
 
     async def _answer(self, request: bytes) -> bytes:
+        if (asked := decode_question(request)) is not None:
+            return encode_answer(self._unwritten(asked))
         return b"" if self.on_ask is None else await self.on_ask(request)
+
+    def _unwritten(self, sessions: Collection[str]) -> set[str]:
+        """Those of the sessions of which this daemon has committed something that the stored rows may lack."""
+        found: set[str] = set()
+        for row in (*self._state.unwritten(), *(own.row for _, own in self._storing.values())):
+            found |= sessions_named(row.info, row.sessions)
+        for commit, _ in self._storing.values():
+            produced = {one.session for one in commit.outputs if isinstance(one, Produced)}
+            found |= sessions_named(commit.info, produced)
+        return found.intersection(sessions)
 
     async def daemons(self) -> set[str]:
         return await self._connection.retry(self._state.alive)

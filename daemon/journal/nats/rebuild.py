@@ -179,7 +179,7 @@ class CatchUp:
     async def at_start(self) -> None:
         """Bring all rows up to date: this daemon's predecessor may have died, but still count as alive."""
         try:
-            await self._bring_up(())
+            await self.bring_up(())
         except JournalError as error:  # rows are hints
             _log.warning("cannot look for leftovers of an earlier daemon", reason=str(error))
             self._is_due = True
@@ -188,10 +188,12 @@ class CatchUp:
         """Bring rows up to date if another daemon has died since the last call. Raises `JournalError`."""
         alive = await self._connection.retry(self._state.alive)
         if self._is_due or self._alive - alive:
-            await self._bring_up(() if self._is_due else alive)
+            await self.bring_up(() if self._is_due else alive)
         self._alive, self._is_due = alive, False
 
-    async def _bring_up(self, alive: Container[str]) -> None:
+    async def bring_up(self, alive: Container[str]) -> None:
+        """Bring the rows up to date of streams that are new, or that no daemon of `alive` has. Raises
+        `JournalError`."""
         rows = {row.info.stream: row for row in await self._connection.retry(self._state.rows)}
         async for stream in _streams(self._connection, self._messages):
             if (row := rows.get(stream)) is not None:

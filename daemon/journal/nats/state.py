@@ -165,6 +165,7 @@ class State:
         """Subject -> encoded row, for the rows read so far."""
         self._read = 0
         self._changed: dict[str, OwnRow] = {}
+        self._being_written: OwnRow | None = None
         self._writing = asyncio.Lock()
 
     # -- rows ---------------------------------------------------------------------------------------------------
@@ -186,11 +187,19 @@ class State:
         async with self._writing:
             while changed := self._changed:
                 stream, own = changed.popitem()
+                self._being_written = own
                 try:
                     await self.put(own)
                 except BaseException:  # it may be that whoever asked for the rows has gone
                     changed.setdefault(stream, own)
                     raise
+                finally:
+                    self._being_written = None
+
+    def unwritten(self) -> list[Row]:
+        """The changed rows that may not be stored yet."""
+        being_written = [] if self._being_written is None else [self._being_written]
+        return [own.row for own in (*self._changed.values(), *being_written)]
 
     async def put(self, own: OwnRow) -> bool:
         """Write a row now; False if another daemon has written it since."""
@@ -251,6 +260,19 @@ class State:
             self._read = found[-1].seq
         alive = await self.alive()
         return await asyncio.to_thread(_decode, list(self._rows.values()), alive)
+
+    async def rows_after(self, entry: int) -> list[Row]:
+        """The rows that were written after the one at `entry`, all that are stored at the moment of the call."""
+        rows = f"{self._name}.row.>"
+        found: list[Row] = []
+        newest = await self._connection.last(self.stream, rows)
+        while newest is not None and newest.seq > entry:
+            read = await self._connection.read(self.stream, entry + 1, rows, READ_BYTES)
+            if not read:
+                raise AwayError("a server lags behind its cluster")
+            found += [decode_row(message.data) for message in read]
+            entry = read[-1].seq
+        return found
 
     def _subject(self, stream: str) -> str:
         return f"{self._name}.row.{token(stream)}"

@@ -132,9 +132,9 @@ def test_what_retention_has_removed_is_in_the_statistics(tmp_path: Path) -> None
 def test_stream_that_cannot_be_deleted_on_nats_keeps_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nats_place: NatsPlace
 ) -> None:
-    usual = Retention._mark
+    usual = Retention._examine
 
-    async def mark(self: Retention, row: Row) -> OwnRow | None:
+    async def examine(self: Retention, row: Row) -> OwnRow | None:
         if row.info.stream == "a":
             raise TypeError("put in by the test")
         return await usual(self, row)
@@ -142,7 +142,7 @@ def test_stream_that_cannot_be_deleted_on_nats_keeps_no_other(
     with running(tmp_path, journal=str(nats_place), retention_days=0) as daemon:
         fill(daemon)
         with monkeypatch.context() as patch:
-            patch.setattr(Retention, "_mark", mark)
+            patch.setattr(Retention, "_examine", examine)
             assert daemon.expire(100) == 2
             assert left(daemon) == {"a"}
         assert faults.counts.total() == 1

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 
 import anyio
 import pytest
 
 from tests.daemon.events import commit, message
-from tests.daemon.journal.on_nats import opened, position, until
+from tests.daemon.journal.on_nats import everything, opened, position, texts, until
+from tooltap.daemon.journal.interface import NotEndedError
 from tooltap.daemon.journal.nats.connection import AwayError
 from tooltap.daemon.journal.nats.journal import NatsJournal
 from tooltap.daemon.journal.nats.place import NatsPlace
-from tooltap.daemon.journal.nats.state import State
+from tooltap.daemon.journal.nats.retention import Retention
+from tooltap.daemon.journal.nats.state import OwnRow, Row, State
 
 pytestmark = pytest.mark.anyio
 
@@ -166,3 +169,131 @@ async def test_next_life_does_not_wait_until_the_killed_daemon_counts_as_dead(na
         assert await other._state.rows() == []
         await other.suspend_all()
         assert await listed(other) == (1, "ended")
+
+
+# -- deletion that must not rely on rows -------------------------------------------------------------------------
+
+
+hanging: list[asyncio.Task[None]] = []
+
+
+@pytest.fixture
+async def cancelled() -> AsyncIterator[None]:
+    """At the end, cancels what hangs."""
+    yield
+    for task in hanging:
+        task.cancel()
+    hanging.clear()
+
+
+async def opens(other: NatsJournal) -> None:
+    await other.commit(commit(message("b", "t"), stream="t"))
+
+
+async def opens_and_writes_its_row(other: NatsJournal) -> None:
+    await opens(other)
+    await other._state.write()
+
+
+async def resumes(other: NatsJournal) -> None:
+    taken = await position(other)
+    await other.commit(commit(message("b"), base=1, position=taken.position))
+
+
+async def resumes_and_writes_its_row(other: NatsJournal) -> None:
+    await resumes(other)
+    await other._state.write()
+
+
+async def opens_and_is_killed(other: NatsJournal) -> None:
+    await opens(other)
+    await other._connection.close()
+
+
+async def opens_without_an_answer(other: NatsJournal) -> None:
+    """The server has stored it, and the daemon does not know that yet."""
+    publish, stored = other._connection.publish, asyncio.Event()
+
+    async def publish_and_hang(subject: str, messages: list[bytes], **options: int) -> int:
+        seq = await publish(subject, messages, **options)
+        if ".event." in subject:
+            stored.set()
+            await anyio.sleep_forever()
+        return seq
+
+    other._connection.publish = publish_and_hang  # type: ignore[method-assign, assignment]
+    hanging.append(asyncio.create_task(opens(other)))
+    await stored.wait()
+
+
+async def opens_while_a_row_is_written(other: NatsJournal) -> None:
+    await opens(other)
+    publish, asked = other._connection.publish, asyncio.Event()
+
+    async def never(subject: str, messages: list[bytes], **options: int) -> int:
+        if ".row." in subject:
+            asked.set()
+            await anyio.sleep_forever()
+        return await publish(subject, messages, **options)
+
+    other._connection.publish = never  # type: ignore[method-assign, assignment]
+    hanging.append(asyncio.create_task(other._state.write()))
+    await asked.wait()
+
+
+GOES_ON = [
+    opens,
+    opens_and_writes_its_row,
+    resumes,
+    resumes_and_writes_its_row,
+    opens_and_is_killed,
+    opens_without_an_answer,
+    opens_while_a_row_is_written,
+]
+
+
+@pytest.mark.usefixtures("by_hand", "cancelled")
+@pytest.mark.parametrize("goes_on", GOES_ON)
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+@pytest.mark.parametrize("deletion", ["expire", "remove_session"])
+async def test_nothing_is_deleted_of_a_session_that_another_daemon_goes_on_with(
+    nats_place: NatsPlace,
+    monkeypatch: pytest.MonkeyPatch,
+    goes_on: Callable[[NatsJournal], Awaitable[None]],
+    when: str,
+    deletion: str,
+) -> None:
+    async with opened(nats_place) as journal, opened(nats_place) as other:
+        await journal.commit(commit(message("a"), state="ended", updated=1))
+        await journal._state.write()
+        await other._state.rows()
+        if when == "before":
+            await goes_on(other)
+        else:
+            examine = Retention._examine
+
+            async def examine_and_go_on(self: Retention, listed: Row) -> OwnRow | None:
+                own = await examine(self, listed)
+                await goes_on(other)
+                return own
+
+            monkeypatch.setattr(Retention, "_examine", examine_and_go_on)
+        if deletion == "expire":
+            assert await journal.expire(10) == 0
+        else:
+            with suppress(NotEndedError):
+                assert await journal.remove_session("session-1") == 0
+        assert texts(await everything(journal)) == ["a", "b"]
+
+
+async def test_session_that_was_left_is_deleted_as_a_whole_later(nats_place: NatsPlace) -> None:
+    async with opened(nats_place) as journal, opened(nats_place) as other:
+        await journal.commit(commit(message("a"), state="ended", updated=1))
+        await other.commit(commit(message("b", "t"), stream="t"))
+        assert await journal.expire(10) == 0
+        assert [one["events"] for one in await journal.sessions()] == [1]
+        await other.commit(commit(stream="t", base=1, state="ended", updated=2))
+        await other._state.write()
+        assert await journal.expire(10) == 2
+        assert await everything(journal) == []
+        assert await other.sessions() == []
