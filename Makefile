@@ -116,23 +116,30 @@ fixtures: .venv/.runtime
 
 # Record the packaged baselines: make baselines CAPTURES='<folder> …', each with a folder for each agent, which contains
 # recordings and a meta.json with the agent's version. What several of them have of one agent and version is recorded
-# together. Dialects of which they have nothing are recorded from the fixtures, whose folders state the versions.
+# together. Dialects of which they have nothing are recorded from the fixtures, whose folders state the versions. Baselines
+# of which there is no recording in either stay, and are named.
+BASELINES = traces/static/baselines
+RECORDED = build/baselines
 BASELINED = aider-history cline-session continue-session droid-session droid-stream hermes-db kimi-session \
 	opencode-db qwen-chat vibe-session
 baselines: .venv/.runtime
-	rm -rf traces/static/baselines
+	rm -rf $(RECORDED)
 	version() { $(BIN)/python -c 'import json, sys; print(json.load(open(sys.argv[1]))["version"])' "$$1/meta.json"; }; \
 	for agent in $(sort $(notdir $(patsubst %/meta.json,%,$(wildcard $(CAPTURES:%=%/*/meta.json))))); do \
 		folders=$$(for folder in $(CAPTURES); do ls -d $$folder/$$agent 2>/dev/null; done); \
 		for version in $$(for folder in $$folders; do version $$folder; done | sort -u); do \
 			same=$$(for folder in $$folders; do test "$$(version $$folder)" != "$$version" || echo $$folder; done); \
-			$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$$version" $$same || exit 1; \
+			$(BIN)/tooltap baseline record --out $(RECORDED) --agent-version "$$version" $$same || exit 1; \
 		done; \
 	done
 	for folder in $(filter-out %-written,$(wildcard $(BASELINED:%=tests/fixtures/%/*))); do \
-		$(BIN)/tooltap baseline record --out traces/static/baselines --agent-version "$${folder##*-}" $$folder || exit 1; \
+		$(BIN)/tooltap baseline record --out $(RECORDED) --agent-version "$${folder##*-}" $$folder || exit 1; \
 	done
-	$(BIN)/tooltap baseline record --out traces/static/baselines tests/fixtures/claude-sdk  # states Claude Code's version
+	$(BIN)/tooltap baseline record --out $(RECORDED) tests/fixtures/claude-sdk  # states Claude Code's version
+	cp -r $(RECORDED)/. $(BASELINES)
+	@for file in $$(cd $(BASELINES) && ls */*.json); do \
+		test -e $(RECORDED)/$$file || echo "$(BASELINES)/$$file: nothing was recorded of it, so it stays"; \
+	done
 
 # Write the types of lines that released builds contain and tooltap does not read, from packages of the npm registry:
 # 300 MB.

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from tests.cli.command import here
 from tests.dialects import recorded as recorded_dialects
 from tests.docs.pages import DOCS
+from tests.test_layout import ROOT
 from tests.traces.drift.altering import FIXTURES, altered, rename, replaced
 from tooltap.traces.drift.baselines import PACKAGED, Baseline, BaselineError, load
 
@@ -164,3 +169,35 @@ def test_every_recorded_dialect_has_a_baseline_unless_any_program_speaks_it() ->
 
     assert baselined == recorded_dialects() - PROTOCOLS
     assert [name for name in sorted(PROTOCOLS) if f"`{name}`" not in PAGE.read_text()] == []
+
+
+@pytest.mark.process
+def test_make_replaces_what_is_recorded_and_leaves_the_rest(recorded: Path, tmp_path: Path) -> None:
+    captured, kept = tmp_path / "captures" / "codex", Path("gptme-log/gptme-0.35.1.json")
+    captured.mkdir(parents=True)
+    (captured / "meta.json").write_text(json.dumps({"version": "0.169.0"}))
+    shutil.copy(CODEX / "patch.jsonl", captured)
+    (recorded / kept).parent.mkdir()
+    shutil.copy(PACKAGED / kept, recorded / kept)
+    places = {
+        "BIN": Path(sys.executable).parent,
+        "CAPTURES": captured.parent,
+        "BASELINES": recorded,
+        "RECORDED": tmp_path / "new",
+        "BASELINED": "",
+    }
+
+    finished = subprocess.run(
+        ["make", "-o", ".venv/.runtime", "baselines", *(f"{name}={value}" for name, value in places.items())],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    [codex] = [one for one in load(recorded) if one.agent.dialect == "codex-exec"]
+    assert codex.scenarios == {"patch"}
+    assert (recorded / kept).read_bytes() == (PACKAGED / kept).read_bytes()
+    assert [line for line in finished.stdout.splitlines() if "stays" in line] == [
+        f"{recorded / kept}: nothing was recorded of it, so it stays"
+    ]
