@@ -15,6 +15,18 @@ NOT_INDEXED = "of long texts only the beginning and the end are searched"
 """What a search that found nothing says of the index."""
 
 
+def not_searched(answer: Mapping[str, Any]) -> list[str]:
+    """Say what a search has left out. `answer`: a reply to `search` or `ended-calls`."""
+    said = []
+    if not answer["complete"]:
+        said.append("the search was stopped because it took too long; add a word or a filter to narrow it")
+    if answer["behind"]:
+        said.append(f"events after {answer['upto']} are not indexed yet; try again in a moment")
+    if floor := answer.get("floor"):
+        said.append(f"events up to {floor} are not searched: the index would be larger than `index_bytes`")
+    return said
+
+
 def counted(number: int, one: str, several: str | None = None) -> str:
     """`1 event`, `1,200 events`. `several`: a plural that is not `one` with an s."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"

@@ -35,9 +35,9 @@ from tooltap.cli.common.printing import (
     wants_colour,
     warn,
 )
-from tooltap.cli.read.search import OUTCOMES, not_searched, project_path
+from tooltap.cli.read.search import OUTCOMES, project_path
 from tooltap.cli.read.sessions import NO_EVENTS, find_session, short_ids
-from tooltap.daemon.formats import counted
+from tooltap.daemon.formats import counted, not_searched
 from tooltap.daemon.sessions.listing import folder_name
 
 FAMILIES = ("shell", "read", "edit", "search", "web", "task", "plan")

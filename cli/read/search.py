@@ -36,7 +36,7 @@ from tooltap.cli.common.printing import (
     warn,
 )
 from tooltap.cli.read.sessions import NO_EVENTS, STATUSES, find_session
-from tooltap.daemon.formats import NOT_INDEXED, counted
+from tooltap.daemon.formats import NOT_INDEXED, counted, not_searched
 from tooltap.daemon.sessions.listing import folder_name
 
 PER_SESSION = 3
@@ -152,18 +152,6 @@ def _why_not_found(socket: Path | None, query: str, filters: dict[str, Any], ans
     if not query:
         return "no event has a text yet"
     return f"nothing found for {'all of ' if ' ' in query else ''}{query}; {NOT_INDEXED}"
-
-
-def not_searched(answer: dict[str, Any]) -> list[str]:
-    """Say what was not searched."""
-    said = []
-    if not answer["complete"]:
-        said.append("the search was stopped because it took too long; add a word or a filter to narrow it")
-    if answer["behind"]:
-        said.append(f"events after {answer['upto']} are not indexed yet; try again in a moment")
-    if floor := answer.get("floor"):
-        said.append(f"events up to {floor} are not searched: the index would be larger than `index_bytes`")
-    return said
 
 
 MOST_WIDTH, LEAST_WIDTH = 160, 40

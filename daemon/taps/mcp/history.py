@@ -21,7 +21,7 @@ from tooltap.daemon.client.asynchronous import request, subscribe
 from tooltap.daemon.client.discovery import ConnectError, DaemonError, DisconnectedError
 from tooltap.daemon.export.redaction import masked_event, masked_title
 from tooltap.daemon.export.source import MissingRange
-from tooltap.daemon.formats import counted, dollars, spent, tool_name
+from tooltap.daemon.formats import counted, dollars, not_searched, spent, tool_name
 from tooltap.daemon.sessions.listing import asked_text, is_of, stored_names, why_lost
 from tooltap.daemon.sessions.repository import root_of
 from tooltap.daemon.sessions.worktrees import project_of_path
@@ -132,8 +132,10 @@ class History:
             perSession=PER_SESSION,
         )
         hits = [hit for hit in found["hits"] if not str(hit.get("tool", "")).endswith(OWN)][: tool.limit]
+        left_out = [f"({sentence})" for sentence in not_searched(found)]
         if not hits:
-            return f"Nothing was found for {tool.query!r}{self._where()}. Fewer or other words may find it."
+            nothing = f"Nothing was found for {tool.query!r}{self._where()}. Fewer or other words may find it."
+            return "\n".join([nothing, *left_out])
         about = {one["session"]: one for one in found["sessions"]}
         lines = []
         session = None
@@ -145,7 +147,7 @@ class History:
             lines.append(f"  {event_uri(hit['seq'])} {_when(hit.get('ts'))} {what}: {_excerpt(hit['text'])}")
         if (total := found.get("total")) is not None and total > len(hits):
             lines.append(f"{len(hits)} of {total} hits; `limit`, `tool`, `outcome` and `days` change which.")
-        return "\n".join(lines)
+        return "\n".join([*lines, *left_out])
 
     async def _session(self, tool: GetSession) -> str:
         row = await self._row(tool.session)

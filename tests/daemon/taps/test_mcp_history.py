@@ -16,6 +16,7 @@ from tests.daemon.journal.test_journal_damage import damage
 from tests.daemon.processes import DaemonProcess
 from tests.daemon.running import running
 from tests.daemon.taps.test_mcp import FILE, IMAGE, Agent, agent
+from tooltap.daemon.search import search
 from tooltap.protocol.events import SessionEvent
 
 pytestmark = pytest.mark.anyio
@@ -134,6 +135,24 @@ async def test_nothing_says_what_is_not_there(shop: Path, daemon: DaemonProcess)
         assert await refusal(model, "get_session", session="none") == f"There is no session none in {shop}."
         assert "no event" in await refusal(model, "get_event", event=99_999)
         assert await refusal(model, "search_sessions", query="") == "`query`: expected `str` of length >= 1"
+
+
+@pytest.mark.process
+async def test_search_that_was_stopped_says_so(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = "(the search was stopped because it took too long; add a word or a filter to narrow it)"
+    with running(tmp_path) as daemon:
+        daemon.commit(commit(event(SessionEvent, state="started", cwd=str(shop)), message("flaky")))
+        daemon.until_indexed()
+        async with agent(shop, daemon.path, "--history") as model:
+            whole = await ask(model, "search_sessions", query="flaky")
+            monkeypatch.setattr(search, "COUNT_SECONDS", -1.0)
+            uncounted = await ask(model, "search_sessions", query="flaky")
+            monkeypatch.setattr(search, "HIT_SECONDS", -1.0)
+            nothing = await ask(model, "search_sessions", query="flaky")
+
+    assert stopped not in whole
+    assert uncounted.splitlines()[1:] == [*whole.splitlines()[1:], stopped]
+    assert nothing.splitlines()[1:] == [stopped]
 
 
 async def test_other_projects_are_read_only_if_the_user_says_so(shop: Path, daemon: DaemonProcess) -> None:
