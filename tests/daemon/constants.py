@@ -54,6 +54,7 @@ CONSTANTS = {
     "sync": ("tooltap.daemon.taps.delivery.spool",),
     "webhook_pauses": (NOTIFIER,),
     "nats.check_period": ("tooltap.daemon.journal.nats.journal",),
+    "nats.close_timeout": ("tooltap.daemon.journal.nats.journal",),
     "follow.grace": (FILE,),
     "follow.idle": (FOLLOWER,),
     "follow.open_files": (FOLLOWER,),

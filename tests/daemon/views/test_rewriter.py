@@ -323,7 +323,8 @@ def test_stopped_daemon_leaves_views_to_the_next(tmp_path: Path) -> None:
 
 
 def test_next_daemon_of_a_shared_journal_makes_the_view(tmp_path: Path, nats_place: NatsPlace) -> None:
-    shared: dict[str, Any] = {"journal": str(nats_place), "shutdown_timeout": 0.2}
+    # However long the rows take, the first daemon says that it is gone; else the other one waits three minutes.
+    shared: dict[str, Any] = {"journal": str(nats_place), "shutdown_timeout": 0.2, "nats.close_timeout": TIMEOUT}
     with viewing(tmp_path / "a", rewriting("sleep 1000"), **shared) as daemon:
         publish(daemon, BASH, PRINTED)
         wait_idle(daemon, running=1)
