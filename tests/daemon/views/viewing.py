@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.daemon.publishing import tapped
-from tests.daemon.running import Running, Wire, running
+from tests.daemon.running import TIMEOUT, Running, Wire, running
 
 __all__ = ["call", "ended", "history", "made_view", "publish", "result", "shell", "viewing"]
 
@@ -56,10 +57,11 @@ def ended(daemon: Running, *lines: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def made_view(daemon: Running) -> dict[str, Any]:
-    """Return the first view that a command makes; waits for it."""
+    """Return the first view that a command makes; waits for it. The daemon's regular frames keep the wire alive."""
     wire = daemon.subscribe(after="start", filter={"kind": ["tool-update"]})
+    deadline = time.monotonic() + TIMEOUT
     while "display" not in (event := wire.read()):
-        pass
+        assert time.monotonic() < deadline, "no view is made"
     return event
 
 
