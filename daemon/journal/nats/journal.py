@@ -213,7 +213,7 @@ class NatsJournal(Journal):
             try:
                 async with asyncio.timeout(CLOSE_TIMEOUT):
                     await self._state.write()
-                    await self._state.withdraw()
+                    await self._state.withdraw()  # last: without a heartbeat, it is not asked for what rows lack
             except (TimeoutError, AwayError, JournalError):  # rows are hints
                 pass
             await self._identity.remember()
