@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -105,8 +106,10 @@ class SshServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for one in (*self.sessions(), self._process.pid):
-            os.kill(one, signal.SIGKILL)
+        for one in self.sessions():
+            with suppress(ProcessLookupError):  # its client has just ended, and so does it
+                os.kill(one, signal.SIGKILL)
+        self._process.kill()
         self._process.wait(TIMEOUT)
         self._reserved.close()
 
