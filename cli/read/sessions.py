@@ -426,13 +426,13 @@ def find_session(socket: Path | None, wanted: str) -> dict[str, Any]:
 
 
 def _refuse(socket: Path | None, wanted: str, sessions: list[dict[str, Any]]) -> NoReturn:
-    if lost := why_lost(request(socket, "stats")["journal"], wanted):
-        raise UnknownSessionError(f"{lost}; `tooltap doctor` says what is damaged")
-    if not sessions:
+    lost = why_lost(request(socket, "stats")["journal"], wanted)
+    if not sessions and not lost:
         raise UnknownSessionError("the journal has no sessions yet; `tooltap up` reads those that agents store")
     names = [LAST, *(one["session"] for one in sessions), *(one["title"] for one in sessions if one.get("title"))]
     advice = did_you_mean(wanted, names) or "; list them with `tooltap sessions`"
-    raise UnknownSessionError(f"the journal has no session {short(wanted, MAX_ID)!r}{advice}")
+    why = lost or f"the journal has no session {short(wanted, MAX_ID)!r}"
+    raise UnknownSessionError(f"{why}{advice}")
 
 
 def _title(session: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ LOST = (41, 42, 150)
 GAPS = [(41, 42), (150, 150)]
 INTACT = [seq for seq in range(1, EVENTS + 1) if seq not in LOST]
 
-MAYBE_LOST = "the journal is damaged, and has no intact row of a session 'lost'"
+MAYBE_LOST = "the journal is damaged, and has no intact row of a session 'unlisted'"
 """What is said of a session that is not found: any of the damaged events may be its own."""
 
 
@@ -142,14 +142,20 @@ def test_request_says_that_a_session_may_be_lost(
 ) -> None:
     read_all(served[0])
     with served[0].connect() as wire:
-        wire.send(op, id=1, session="lost", **arguments)
+        wire.send(op, id=1, session="unlisted", **arguments)
         reply = wire.read()
     assert reply["error"] == {"code": "journal", "message": MAYBE_LOST}
 
 
 @pytest.mark.parametrize(
     "target",
-    ["/sessions/lost", "/sessions/lost/files", "/map?session=lost", "/compare?left=lost", "/api/sessions/lost/files"],
+    [
+        "/sessions/unlisted",
+        "/sessions/unlisted/files",
+        "/map?session=unlisted",
+        "/compare?left=unlisted",
+        "/api/sessions/unlisted/files",
+    ],
 )
 def test_page_says_that_a_session_may_be_lost(served: tuple[Running, Browser], target: str) -> None:
     read_all(served[0])
@@ -159,9 +165,9 @@ def test_page_says_that_a_session_may_be_lost(served: tuple[Running, Browser], t
 
 def test_command_says_that_a_session_may_be_lost(served: tuple[Running, Browser]) -> None:
     read_all(served[0])
-    printed = here("show", "lost", "--socket", served[0].path)
+    printed = here("show", "unlisted", "--socket", served[0].path)
     assert printed.returncode == 1
-    assert printed.stderr.decode() == f"tooltap: {MAYBE_LOST}; `tooltap doctor` says what is damaged\n"
+    assert printed.stderr.decode() == f"tooltap: {MAYBE_LOST}; list them with `tooltap sessions`\n"
 
 
 def test_pages_have_the_gap(served: tuple[Running, Browser]) -> None:

@@ -64,6 +64,7 @@ class Script:
         self.results: dict[str, Any] = {
             "waiting": {"waiting": [PERMISSION, QUESTION], "complete": True},
             "sessions": {"sessions": sessions},
+            "stats": {"journal": {}},
             "event": {"view": "raw", "event": EVENT},
             "answer": RECEIPT,
             "send": {"session": "0a-shop", "stream": "s", "id": "i", "delivered": True},

@@ -111,4 +111,4 @@ def test_wrong_prompt(script: Script, text: str) -> None:
 
 def test_unknown_session(script: Script) -> None:
     assert here("send", "--socket", script.path, "none", "x").returncode == 1
-    assert all(one["op"] == "sessions" for one in script.asked)
+    assert {one["op"] for one in script.asked} == {"sessions", "stats"}
