@@ -132,6 +132,23 @@ def test_request_for_a_damaged_event_is_refused(served: tuple[Running, Browser])
     assert (answer.status, answer.json["error"]["code"]) == (410, "corrupt")
 
 
+def test_list_of_sessions_goes_on_after_a_damaged_row(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        for name in "abcde":
+            daemon.commit(commit(message("Hi", name, session=name), stream=name))
+    damage(tmp_path / "journal.db", "UPDATE sessions SET data=zeroblob(length(data)) WHERE session IN ('c', 'd')")
+    listed, page = [], dict[str, Any]()
+    with running(tmp_path) as daemon, daemon.connect() as wire:
+        while True:
+            found = wire.ask("sessions", limit=1, **page)
+            listed += [one["session"] for one in found["sessions"]]
+            if "cursor" not in found:
+                break
+            page = {"cursor": found["cursor"]}
+
+    assert listed == ["e", "b", "a"]
+
+
 @pytest.mark.parametrize(
     ("op", "arguments"),
     [("remove", {}), ("pin", {}), ("files", {}), ("send", {"text": "go on"})],

@@ -287,19 +287,19 @@ def sessions(
         conditions.append(_BEFORE[order])
         values |= before._asdict()
     by = f"ORDER BY {_ORDERS[order]} DESC"
-    rows = damages.rows(
-        connection,
-        "sessions",
+    sql = (
         f"SELECT {_COLUMNS}, checksum FROM sessions{{0}} WHERE rowid IN"
-        f" (SELECT rowid FROM sessions{{0}} {_where(conditions)} {by} LIMIT :limit) {by}",
-        values | {"limit": limit},
+        f" (SELECT rowid FROM sessions{{0}} {_where(conditions)} {by} LIMIT :limit) {by}"
     )
-    found = []
-    for *row, checksum in rows:
-        if damages.is_intact("sessions", row, checksum):
-            described = _described(connection, row[0], row[_DATA], damages, descriptions)
-            found.append(described | PINNED if row[0] in pinned else described)
-    return found
+    asked, intact = limit, list[list[Any]]()
+    while True:
+        rows = damages.rows(connection, "sessions", sql, values | {"limit": asked})
+        intact = [row for *row, checksum in rows if damages.is_intact("sessions", row, checksum)][:limit]
+        if len(intact) == limit or len(rows) < asked:
+            break
+        asked *= 2  # a list that is shorter than `limit` would pass for the end
+    described = [_described(connection, row[0], row[_DATA], damages, descriptions) for row in intact]
+    return [one | PINNED if one["session"] in pinned else one for one in described]
 
 
 def count_sessions(
