@@ -107,8 +107,8 @@ NO_INTACT_ROW = "the journal is damaged, and has no intact row of a session {!r}
 
 def why_lost(journal: Mapping[str, Any], session: str) -> str:
     """Return the sentence that says that a session which is not found may be one that the journal has lost; "" if the
-    journal has lost nothing. `journal`: its figures in a `stats` reply."""
-    if journal.get("damages") or journal.get("corrupt"):
+    row of no session is damaged. `journal`: its figures in a `stats` reply."""
+    if journal.get("damagedSessions"):
         return NO_INTACT_ROW.format(session[:200])
     return ""
 

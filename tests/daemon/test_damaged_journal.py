@@ -27,7 +27,7 @@ GAPS = [(41, 42), (150, 150)]
 INTACT = [seq for seq in range(1, EVENTS + 1) if seq not in LOST]
 
 MAYBE_LOST = "the journal is damaged, and has no intact row of a session 'unlisted'"
-"""What is said of a session that is not found: any of the damaged events may be its own."""
+"""What is said of a session that is not found where the row of one is damaged."""
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +45,15 @@ def served(folder: Path) -> Iterator[tuple[Running, Browser]]:
         yield served
 
 
-def read_all(daemon: Running) -> None:
-    """Let the daemon find what is damaged."""
-    assert daemon.subscribe(after="start", follow=False).until("live")
+@pytest.fixture(scope="module")
+def lacking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Browser]]:
+    """A daemon that has found the row of a session damaged."""
+    folder = tmp_path_factory.mktemp("lacking")
+    asyncio.run(fill(folder / "journal.db"))
+    damage(folder / "journal.db", "UPDATE sessions SET data=zeroblob(length(data)) WHERE session='session-1'")
+    with browsed(folder) as served, served[0].connect() as wire:
+        assert "session-1" not in [one["session"] for one in wire.ask("sessions", empty=True)["sessions"]]
+        yield served
 
 
 def gaps_in(lines: list[dict[str, Any]]) -> list[tuple[int, int]]:
@@ -155,10 +161,9 @@ def test_list_of_sessions_goes_on_after_a_damaged_row(tmp_path: Path) -> None:
     ids=["remove", "pin", "files", "send"],
 )
 def test_request_says_that_a_session_may_be_lost(
-    served: tuple[Running, Browser], op: str, arguments: dict[str, str]
+    lacking: tuple[Running, Browser], op: str, arguments: dict[str, str]
 ) -> None:
-    read_all(served[0])
-    with served[0].connect() as wire:
+    with lacking[0].connect() as wire:
         wire.send(op, id=1, session="unlisted", **arguments)
         reply = wire.read()
     assert reply["error"] == {"code": "journal", "message": MAYBE_LOST}
@@ -174,17 +179,22 @@ def test_request_says_that_a_session_may_be_lost(
         "/api/sessions/unlisted/files",
     ],
 )
-def test_page_says_that_a_session_may_be_lost(served: tuple[Running, Browser], target: str) -> None:
-    read_all(served[0])
-    answer = served[1].get(target)
+def test_page_says_that_a_session_may_be_lost(lacking: tuple[Running, Browser], target: str) -> None:
+    answer = lacking[1].get(target)
     assert (answer.status, answer.json["error"]) == (503, {"code": "journal", "message": MAYBE_LOST})
 
 
-def test_command_says_that_a_session_may_be_lost(served: tuple[Running, Browser]) -> None:
-    read_all(served[0])
-    printed = here("show", "unlisted", "--socket", served[0].path)
+def test_command_says_that_a_session_may_be_lost(lacking: tuple[Running, Browser]) -> None:
+    printed = here("show", "unlisted", "--socket", lacking[0].path)
     assert printed.returncode == 1
     assert printed.stderr.decode() == f"tooltap: {MAYBE_LOST}; list them with `tooltap sessions`\n"
+
+
+def test_session_is_unknown_where_only_events_are_damaged(served: tuple[Running, Browser]) -> None:
+    assert served[0].subscribe(after="start", follow=False).until("live")
+    assert served[1].get("/sessions/unlisted").status == 404
+    printed = here("show", "unlisted", "--socket", served[0].path)
+    assert printed.stderr.decode().startswith("tooltap: the journal has no session 'unlisted'")
 
 
 def test_pages_have_the_gap(served: tuple[Running, Browser]) -> None:

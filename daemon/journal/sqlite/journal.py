@@ -228,7 +228,8 @@ class SqliteJournal(Journal):
 
     def statistics(self) -> dict[str, int]:
         size = sum(_size(Path(f"{self.path}{suffix}")) for suffix in ("", "-wal", "-shm"))
-        found = {"corrupt": self.corrupt.events, "lost": self._lost, "damages": self._damages.found}
+        damages = {"damages": self._damages.found, "damagedSessions": self._damages.by_table["sessions"]}
+        found = {"corrupt": self.corrupt.events, "lost": self._lost, **damages}
         scrubbed = {"scrubs": self._scrubs, "scrubbedAt": self._scrubbed_at, "scrubbedRows": self._scrub.rows}
         return {**super().statistics(), "bytes": size, **found, **scrubbed, "scrubbing": int(self._scrubbing)}
 

@@ -79,6 +79,7 @@ _FIGURES: dict[str, dict[str, tuple[str, Literal["counter", "gauge"], str, float
         "corrupt": ("journal_corrupt_events", "gauge", "Events found damaged.", 1),
         "lost": ("journal_lost_events", "gauge", "Events that the journal records as lost.", 1),
         "damages": ("journal_damages", "gauge", "Parts of the journal found damaged, besides events.", 1),
+        "damagedSessions": ("journal_damaged_sessions", "gauge", "Rows of sessions among these.", 1),
         "scrubs": ("journal_scrubs_total", "counter", "Verifications of the journal since the daemon started.", 1),
         "scrubbedAt": ("journal_scrubbed_timestamp_seconds", "gauge", "When the last one ended.", 0.001),
         "scrubbedRows": ("journal_scrubbed_rows", "gauge", "Rows that the last one, or the running one, verified.", 1),

@@ -196,8 +196,18 @@ async def test_damaged_events_of_a_session_are_named(shop: Path, tmp_path: Path)
             assert "(event 2 is damaged in the journal)\n" in read
             assert f"Bash: {FIX}" in read
             assert "damaged" in await refusal(model, "get_event", event=2)
-            lost = await refusal(model, "get_session", session="lost")
-            assert lost == "The journal is damaged, and has no intact row of a session 'lost'."
+            assert "There is no session lost" in await refusal(model, "get_session", session="lost")
+
+
+async def test_session_whose_row_is_damaged_is_not_called_unknown(shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "shop").write_bytes(session_lines("shop", shop, ("Bash", {"command": FIX}, "done")))
+    with DaemonProcess(tmp_path).wait_ready() as daemon:
+        assert here("ingest", "--socket", daemon.path, "--dialect", "claude-stream", tmp_path / "shop").returncode == 0
+    damage(tmp_path / "journal.db", "UPDATE sessions SET data=zeroblob(length(data))")
+    with DaemonProcess(tmp_path).wait_ready() as daemon:
+        async with agent(shop, daemon.path, "--history") as model:
+            lost = await refusal(model, "get_session", session="shop")
+    assert lost == "The journal is damaged, and has no intact row of a session 'shop'."
 
 
 async def test_long_event_is_read_in_parts(shop: Path, daemon: DaemonProcess) -> None:
