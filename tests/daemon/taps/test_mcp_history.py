@@ -185,11 +185,16 @@ async def test_session_is_read_from_its_end(shop: Path, daemon: DaemonProcess) -
         assert not {*events_in(first)} & {*events_in(last)}
 
 
+def fill_and_damage(folder: Path, shop: Path, sql: str) -> None:
+    """Leave a journal with a session, in which the statement has damaged something."""
+    (folder / "shop").write_bytes(session_lines("shop", shop, ("Bash", {"command": FIX}, "done")))
+    with DaemonProcess(folder).wait_ready() as daemon:
+        assert here("ingest", "--socket", daemon.path, "--dialect", "claude-stream", folder / "shop").returncode == 0
+    damage(folder / "journal.db", sql)
+
+
 async def test_damaged_events_of_a_session_are_named(shop: Path, tmp_path: Path) -> None:
-    (tmp_path / "shop").write_bytes(session_lines("shop", shop, ("Bash", {"command": FIX}, "done")))
-    with DaemonProcess(tmp_path).wait_ready() as daemon:
-        assert here("ingest", "--socket", daemon.path, "--dialect", "claude-stream", tmp_path / "shop").returncode == 0
-    damage(tmp_path / "journal.db", "UPDATE events SET checksum=0 WHERE seq=2")
+    fill_and_damage(tmp_path, shop, "UPDATE events SET checksum=0 WHERE seq=2")
     with DaemonProcess(tmp_path).wait_ready() as daemon:
         async with agent(shop, daemon.path, "--history") as model:
             read = await ask(model, "get_session", session="shop")
@@ -199,11 +204,8 @@ async def test_damaged_events_of_a_session_are_named(shop: Path, tmp_path: Path)
             assert "There is no session lost" in await refusal(model, "get_session", session="lost")
 
 
-async def test_session_whose_row_is_damaged_is_not_called_unknown(shop: Path, tmp_path: Path) -> None:
-    (tmp_path / "shop").write_bytes(session_lines("shop", shop, ("Bash", {"command": FIX}, "done")))
-    with DaemonProcess(tmp_path).wait_ready() as daemon:
-        assert here("ingest", "--socket", daemon.path, "--dialect", "claude-stream", tmp_path / "shop").returncode == 0
-    damage(tmp_path / "journal.db", "UPDATE sessions SET data=zeroblob(length(data))")
+async def test_session_with_a_damaged_row_is_not_called_unknown(shop: Path, tmp_path: Path) -> None:
+    fill_and_damage(tmp_path, shop, "UPDATE sessions SET data=zeroblob(length(data))")
     with DaemonProcess(tmp_path).wait_ready() as daemon:
         async with agent(shop, daemon.path, "--history") as model:
             lost = await refusal(model, "get_session", session="shop")
