@@ -117,7 +117,7 @@ fixtures: .venv/.runtime
 # Record the packaged baselines: make baselines CAPTURES='<folder> …', each with a folder for each agent, which contains
 # recordings and a meta.json with the agent's version. What several of them have of one agent and version is recorded
 # together. Dialects of which they have nothing are recorded from the fixtures, whose folders state the versions. Baselines
-# of which there is no recording in either stay, and are named.
+# without a recording stay, and are named.
 BASELINES = traces/static/baselines
 RECORDED = build/baselines
 BASELINED = aider-history cline-session continue-session droid-session droid-stream hermes-db kimi-session \

@@ -221,7 +221,7 @@ class Streams:
             else:
                 live = await self._resume(stored)
                 if stored.info.rewriting and self._missing_views is not None:
-                    left = msgspec.structs.replace(stored.info)  # a copy: the next results are marked in `live.info`
+                    left = msgspec.structs.replace(stored.info)  # copied: `live` marks more results in `stored.info`
                     self._tasks.start_soon(self._make_missing_views, self._missing_views, left)
                 if request.parent is not None and live.info.parent is None:
                     live.apply(Parent(request.parent, self._clock()))

@@ -41,7 +41,7 @@ REMEMBER_STREAMS_MS = 90 * 24 * 3600 * 1000
 
 
 NEWEST = 2**63 - 1
-"""The largest `seq` there can be. What is read back from it includes what other daemons have committed just now."""
+"""The largest `seq` there can be. Reading back from it also finds what other daemons have just committed."""
 PINS = "pinned"
 """Name of the note that has the pinned sessions."""
 MOST_PINS = 10_000

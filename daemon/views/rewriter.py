@@ -143,7 +143,7 @@ class Rewriter:
 
     async def _make_missing_of(self, info: StreamInfo, missing: set[str], rules: Rules) -> None:
         pending = await find_pending(self._journal, info.stream, missing, rules)
-        # One that this daemon has marked may be marked before its commit is durable: it is not deleted.
+        # This daemon marks its own results before they are stored: one that is not found may still come.
         gone = {result for result in pending.gone if info.rewriting[result] != self._journal.daemon}
         outcomes: dict[str, Sequence[Output]] = dict.fromkeys(gone, ())
         for result in pending.without_rule:

@@ -236,7 +236,7 @@ class Retention(NamedTuple):
 
 
 def sessions_named(info: StreamInfo, sessions: Iterable[str]) -> set[str]:
-    """The sessions of a stream, of whose events those are `sessions`: that of a session file counts without events."""
+    """The sessions of a stream. `sessions`: those that have events in it; the session of a file counts without any."""
     of_file = info.last_session or info.session
     return {*sessions, *([of_file] if info.followed and of_file is not None else [])}
 

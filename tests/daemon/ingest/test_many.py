@@ -31,7 +31,7 @@ LINE = "not JSON ".ljust(60, "x")
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[DaemonProcess]:
     settings = tmp_path / "tooltap.toml"
-    settings.write_text("scrub_interval = 0\n")  # a scrub, of which SQLite keeps a file open, begins after a minute
+    settings.write_text("scrub_interval = 0\n")  # else one begins after a minute, and SQLite keeps its file open
     with DaemonProcess(tmp_path, "--config", settings) as process:
         yield process.wait_ready()
 

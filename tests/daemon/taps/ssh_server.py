@@ -107,7 +107,7 @@ class SshServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for one in self.sessions():
-            with suppress(ProcessLookupError):  # its client has just ended, and so does it
+            with suppress(ProcessLookupError):  # it ends by itself once its client has ended
                 os.kill(one, signal.SIGKILL)
         self._process.kill()
         self._process.wait(TIMEOUT)
